@@ -1,6 +1,7 @@
-//! Limits in memory beside their peers: time, bytes a key, and floods.
+//! Limits in memory beside their peers: time, bytes a key, floods, and requests in flight.
 //!
-//! `cargo xtask bench memory` and `cargo xtask bench flood` run it, in the root of the repository.
+//! `cargo xtask bench memory`, `cargo xtask bench flood` and `cargo xtask bench in-flight` run it, in the root of the
+//! repository.
 
 mod bytes;
 mod cells;
@@ -85,6 +86,6 @@ fn main() -> Result<()> {
         ["release", "flood", "--keys", keys] => flood::run(keys.parse()?),
         // Only for this program itself: a process of its own for each limiter whose bytes are counted.
         ["bytes", limiter, keys] => bytes::print(limiter, keys.parse()?),
-        _ => bail!("{arguments:?}: use memory [--quick] or flood [--keys N]"),
+        _ => bail!("{arguments:?}: use memory [--quick], in-flight or flood [--keys N]"),
     }
 }

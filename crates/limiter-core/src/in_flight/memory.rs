@@ -35,8 +35,8 @@ use crate::{
 
 /// A limit on requests in flight, in this process's memory.
 ///
-/// Its memory is bounded, it needs no background thread, and clones share one set of counts. A permit is given back when
-/// it is dropped, also by a panic or a future that is cancelled.
+/// Its memory is bounded, it needs no background thread, and clones share one set of counts. A permit is given back
+/// when it is dropped, also by a panic or a future that is cancelled.
 ///
 /// ```
 /// use limiter_core::InFlight;
@@ -148,8 +148,8 @@ impl<C: Clock> InFlight<C> {
         self.0.counts.limit()
     }
 
-    /// Sets the limiter's own limit for all handles, from now on. Requests in flight go on, also if there are more of them
-    /// than the new limit. A higher limit admits waiters at once.
+    /// Sets the limiter's own limit for all handles, from now on. Requests in flight go on, also if there are more of
+    /// them than the new limit. A higher limit admits waiters at once.
     ///
     /// # Errors
     ///
@@ -182,14 +182,14 @@ impl<C: Clock> InFlight<C> {
         self.0.enter(&key.into(), Some(limit))
     }
 
-    /// Takes a permit of `key` as soon as fewer than the limiter's own limit are held, up to `within` from now if that is
-    /// given. Waiters of a key are admitted in the [order](Self#order) of their arrival.
+    /// Takes a permit of `key` as soon as fewer than the limiter's own limit are held, up to `within` from now if that
+    /// is given. Waiters of a key are admitted in the [order](Self#order) of their arrival.
     ///
-    /// It is refused at the end of `within`, and at once if too many calls
-    /// [wait already](InFlightBuilder::max_waiting) or the table has no place for the key. The place in the queue is
-    /// taken when the future is first polled. A future that is dropped gives up its place, and a permit that was just
-    /// taken for it. Polled again after it was ready, the future stays pending. With a [`SystemClock`], `within` needs a
-    /// tokio runtime; outside of one, tokio's timer panics.
+    /// It is refused at the end of `within`, and at once if too many calls [wait already](InFlightBuilder::max_waiting)
+    /// or the table has no place for the key. The place in the queue is taken when the future is first polled. A future
+    /// that is dropped gives up its place, and a permit that was just taken for it. Polled again after it was ready,
+    /// the future stays pending. With a [`SystemClock`], `within` needs a tokio runtime; outside of one, tokio's timer
+    /// panics.
     ///
     /// ```
     /// use limiter_core::{InFlight, ManualClock};
@@ -214,8 +214,8 @@ impl<C: Clock> InFlight<C> {
         Box::pin(self.waiter(&key.into(), None, within).wait(Arc::clone(&self.0.clock)))
     }
 
-    /// Does what [`acquire`](Self::acquire) does under another limit, which [`set_limit`](Self::set_limit) does not change.
-    /// A limit of zero refuses at once.
+    /// Does what [`acquire`](Self::acquire) does under another limit, which [`set_limit`](Self::set_limit) does not
+    /// change. A limit of zero refuses at once.
     pub fn acquire_under<'a>(
         &self,
         key: impl Into<Key<'a>>,
@@ -246,8 +246,8 @@ impl<C: Clock> InFlight<C> {
         self.peek(key).held()
     }
 
-    /// Returns how many permits of `key` are held under the limiter's own limit, as [`try_enter`](Self::try_enter) would
-    /// find it, and takes none.
+    /// Returns how many permits of `key` are held under the limiter's own limit, as [`try_enter`](Self::try_enter)
+    /// would find it, and takes none.
     #[must_use]
     pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> Occupancy {
         self.0.peek(&key.into(), None)
@@ -259,8 +259,8 @@ impl<C: Clock> InFlight<C> {
         self.0.reset(&key.into());
     }
 
-    /// Returns how much is in use, for gauges. It locks each part of the table in turn, so under load the numbers may be
-    /// of slightly different moments.
+    /// Returns how much is in use, for gauges. It locks each part of the table in turn, so under load the numbers may
+    /// be of slightly different moments.
     #[must_use]
     pub fn stats(&self) -> InFlightStats {
         let Inner { counts, shards, .. } = &*self.0;

@@ -52,14 +52,14 @@ impl<C: Clock> InFlightBuilder<C> {
     ///
     /// Memory is allocated as keys arrive, about 50 bytes a key, and freed when they hold no permit. A key that holds
     /// none has no place in the table. While the table is full, other keys are refused, with the source
-    /// [`Source::FullTable`](crate::Source::FullTable). From a capacity of 6,400, that begins up to 64 keys early, because
-    /// parts of the table keep a place each for the next key.
+    /// [`Source::FullTable`](crate::Source::FullTable). From a capacity of 6,400, that begins up to 64 keys early,
+    /// because parts of the table keep a place each for the next key.
     pub fn capacity(self, keys: usize) -> Self {
         Self { capacity: keys, ..self }
     }
 
-    /// Sets how many calls of [`acquire`](InFlight::acquire) can wait at the same time, for all keys together. The default is
-    /// 10,000. Further ones are refused at once, and with zero nothing waits.
+    /// Sets how many calls of [`acquire`](InFlight::acquire) can wait at the same time, for all keys together. The
+    /// default is 10,000. Further ones are refused at once, and with zero nothing waits.
     pub fn max_waiting(self, waiters: usize) -> Self {
         Self { max_waiting: waiters, ..self }
     }

@@ -19,16 +19,17 @@ use crate::{
 };
 
 /// A part of a limiter's keys. A permit refers to its shard rather than to the limiter, so that threads on different
-/// keys share no reference count (`cargo xtask bench memory`).
+/// keys share no reference count.
 pub(crate) struct Shard {
     counts: Arc<Counts>,
     state: Mutex<State>,
 }
 
-/// Invariants: no count is zero, and every waiter's limit is at most what its key holds. So a call that finds room passes
-/// no waiter that could enter instead, and needs no look at the queue.
+/// Invariants: no count is zero, and every waiter's limit is at most what its key holds. So a call that finds room
+/// passes no waiter that could enter instead, and needs no look at the queue.
 struct State {
-    /// The limiter's own limit. Each shard has a copy, so that no call finds a higher one before the waiters are served.
+    /// The limiter's own limit. Each shard has a copy, so that no call finds a higher one before the waiters are
+    /// served.
     limit: u32,
     counts: HashMap<u64, Count, Rotate>,
     /// For how many keys this shard has places of the limiter's: for those that hold permits, and a spare one.
@@ -301,8 +302,8 @@ impl State {
         wakers
     }
 
-    /// Frees memory, and gives a place back to the limiter, after a key was removed. A shard keeps a spare place, because
-    /// keys come and go faster than that (`cargo xtask bench in-flight`).
+    /// Frees memory, and gives a place back to the limiter, after a key was removed. A shard keeps a spare place, so
+    /// that a key that comes and goes writes nothing that other shards write (`cargo xtask bench in-flight`).
     fn freed(&mut self, counts: &Counts) {
         if self.places - self.counts.len() > counts.spare_places {
             self.places -= 1;

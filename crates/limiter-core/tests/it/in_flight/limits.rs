@@ -227,3 +227,20 @@ fn a_full_table_refuses_new_keys_and_no_others() {
         assert!(limiter.try_enter("new").is_admitted());
     }
 }
+
+/// Each part of a large table keeps a place for the next key, which keys of other parts can't have.
+#[test]
+fn a_large_table_is_full_at_its_capacity_or_64_keys_earlier() {
+    let limiter = of_capacity(6_400);
+    for key in 0..10_000 {
+        assert!(limiter.try_enter(key).is_admitted());
+    }
+    let is_admitted = |entry: &Entry| entry.is_admitted();
+    let held: Vec<_> = (0..6_400).map(|key| limiter.try_enter(key)).filter(is_admitted).collect();
+    println!("{} keys have a place", held.len());
+    assert!(held.len() >= 6_400 - 64);
+    let more: Vec<_> = (0..20_000).map(|key| limiter.try_enter(key + 6_400)).collect();
+    assert!(limiter.stats().keys() <= 6_400);
+    drop((held, more));
+    assert_eq!((limiter.stats().held(), limiter.stats().keys()), (0, 0));
+}
