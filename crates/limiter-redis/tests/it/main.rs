@@ -29,6 +29,7 @@ mod faults;
 mod file;
 mod forms;
 mod holes;
+mod in_flight;
 mod lease_cluster;
 mod lease_faults;
 mod lease_table;
