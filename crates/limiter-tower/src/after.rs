@@ -1,12 +1,14 @@
 //! What is done around the inner service.
 
+use std::iter;
+
 use http::{Extensions, Response};
 use limiter_core::{Cost, Decision, Key};
 
 use crate::{
     config::Config,
     decide::Ask,
-    decisions::{Decisions, Reported, is_public},
+    decisions::{Decisions, InFlightDecision, Reported, is_public},
     head::ResponseHead,
     plan::Plan,
     respond::{Headers, ResponseFields, insert},
@@ -34,14 +36,20 @@ struct Rest {
 
 impl After {
     /// Returns what the configuration demands after these rules have admitted a request.
-    pub(crate) fn new(config: &Config, asks: Vec<Ask<'_>>) -> Option<Box<Self>> {
-        let fields = config.answers.headers.fields(asks.iter().filter_map(Ask::reported));
+    pub(crate) fn new(
+        config: &Config,
+        asks: Vec<Ask<'_>>,
+        in_flight: Vec<InFlightDecision>,
+    ) -> Option<Box<Self>> {
+        let reported = asks.iter().filter_map(Ask::reported);
+        let fields = config.answers.headers.fields(reported, in_flight.iter());
         // After a delay, the inner service may fail to become ready.
         let has_waited = asks.iter().any(|ask| ask.waited.is_some());
         let settles = asks.iter().any(|ask| ask.rule.settings.settles());
         let needs_rest = config.has_decisions || config.is_chargeable || has_waited || settles;
         let rest = needs_rest.then(|| {
-            let decisions = asks.iter().filter_map(Ask::decided).collect();
+            let decisions: Decisions = asks.iter().filter_map(Ask::decided).collect();
+            let decisions = decisions.with_in_flight(in_flight);
             let keeps_charges = config.is_chargeable || has_waited;
             let charges = asks.into_iter().filter_map(|ask| ask.charged(keeps_charges));
             Box::new(Rest {
@@ -68,11 +76,11 @@ impl After {
         if config.has_decisions {
             let mut ask = Ask::new(rule, plan.clone(), key.clone(), cost);
             ask.answer = Some(Ok(*decision));
-            return Self::new(config, vec![ask]);
+            return Self::new(config, vec![ask], Vec::new());
         }
         let is_public = is_public(rule.settings.disclosure, !rule.enforces(key), decision);
         let reported = is_public.then_some(Reported { plan, decision, cost });
-        let fields = config.answers.headers.fields(reported.into_iter())?;
+        let fields = config.answers.headers.fields(reported.into_iter(), iter::empty())?;
         Some(Box::new(Self { fields: Some(fields), rest: None }))
     }
 
@@ -105,7 +113,8 @@ impl After {
                 is_settled = true;
             });
             if is_settled {
-                self.fields = rest.headers.fields(rest.decisions.reported());
+                let decisions = &rest.decisions;
+                self.fields = rest.headers.fields(decisions.reported(), decisions.in_flight());
             }
         }
         if let Some(fields) = self.fields {

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
+    in_flight::InFlightRule,
     key::Head,
     observe::Outcome,
     report::Observer,
@@ -15,8 +16,10 @@ type SkipFn = Arc<dyn Fn(Head<'_>) -> bool + Send + Sync>;
 /// All that a layer and its services share.
 #[derive(Clone)]
 pub(crate) struct Config {
-    /// At least one, in the order in which they are asked.
+    /// In the order in which they are asked. None if there are only limits on requests in flight.
     pub(crate) rules: Box<[Rule]>,
+    /// In the order in which they are asked.
+    pub(crate) in_flight: Vec<InFlightRule>,
     pub(crate) skip: Option<SkipFn>,
     pub(crate) answers: Answers,
     /// Whether the decisions are inserted into the extensions.
@@ -32,6 +35,7 @@ impl Config {
     pub(crate) fn new(rules: Box<[Rule]>) -> Self {
         Self {
             rules,
+            in_flight: Vec::new(),
             skip: None,
             answers: Answers::default(),
             has_decisions: false,
@@ -48,6 +52,7 @@ impl Config {
             for rule in &self.rules {
                 self.observer.not_asked(rule, Outcome::Bypassed, head);
             }
+            self.in_flight.iter().for_each(|rule| rule.report_not_asked(Outcome::Bypassed));
         }
         passes
     }
@@ -65,6 +70,7 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimitLayer")
             .field("rules", &self.rules)
+            .field("in_flight", &self.in_flight)
             .field("headers", &self.answers.headers)
             .field("grpc", &self.answers.grpc)
             .field("is_off", &self.is_off)

@@ -125,7 +125,7 @@ impl<'k> Ask<'k> {
     }
 
     /// Returns whether the request is not forwarded because of this rule's answer.
-    fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         !self.is_shadow
             && self.answer.as_ref().is_some_and(|answer| match answer {
                 Ok(decision) => !decision.is_admitted(),
@@ -228,7 +228,7 @@ impl<'k> Question<'k> {
         self.elapsed = self.elapsed.or_else(|| self.asked_at.map(|asked_at| asked_at.elapsed()));
     }
 
-    fn into_owned(self) -> Question<'static> {
+    pub(crate) fn into_owned(self) -> Question<'static> {
         let asks = self.asks.into_iter().map(Ask::into_owned).collect();
         Question { asks, asked_at: self.asked_at, elapsed: self.elapsed }
     }

@@ -1,9 +1,12 @@
 //! What the rules of a layer decided about a request.
 
+mod in_flight;
+
 use std::{sync::Arc, time::Duration};
 
 use limiter_core::{Cost, Decision, Limit, Policy, Source};
 
+pub use self::in_flight::InFlightDecision;
 use crate::{
     plan::Plan,
     rule::{Disclosure, Rule},
@@ -23,7 +26,10 @@ use crate::{
 /// }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Decisions(Vec<PolicyDecision>);
+pub struct Decisions {
+    of_rules: Vec<PolicyDecision>,
+    in_flight: Vec<InFlightDecision>,
+}
 
 /// A decision, and the policy that it was made under.
 #[derive(Clone, Debug)]
@@ -130,13 +136,23 @@ impl Decisions {
     /// Returns the decision of a rule, the last one if it was asked by several layers.
     #[must_use]
     pub fn of(&self, rule: &Rule) -> Option<&PolicyDecision> {
-        self.0.iter().rev().find(|decided| Arc::ptr_eq(&decided.rule, &rule.live().name))
+        self.of_rules.iter().rev().find(|decided| Arc::ptr_eq(&decided.rule, &rule.live().name))
     }
 
     /// Returns the decisions in the order in which they were made.
     #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &PolicyDecision> + Clone {
-        self.0.iter()
+        self.of_rules.iter()
+    }
+
+    /// Returns what the limits on requests in flight decided, in the order in which they were asked.
+    #[must_use]
+    pub fn in_flight(&self) -> impl DoubleEndedIterator<Item = &InFlightDecision> + Clone {
+        self.in_flight.iter()
+    }
+
+    pub(crate) fn with_in_flight(self, in_flight: Vec<InFlightDecision>) -> Self {
+        Self { in_flight, ..self }
     }
 
     /// Returns what header fields report to clients.
@@ -146,13 +162,16 @@ impl Decisions {
 
     /// Sets what a rule has charged in the end.
     pub(crate) fn settle(&mut self, rule: &Rule, kept: u64) {
-        let of_rule =
-            self.0.iter_mut().filter(|decided| Arc::ptr_eq(&decided.rule, &rule.live().name));
+        let of_rule = self
+            .of_rules
+            .iter_mut()
+            .filter(|decided| Arc::ptr_eq(&decided.rule, &rule.live().name));
         of_rule.for_each(|decided| decided.settle(kept));
     }
 
     pub(crate) fn append(&mut self, mut other: Self) {
-        self.0.append(&mut other.0);
+        self.of_rules.append(&mut other.of_rules);
+        self.in_flight.append(&mut other.in_flight);
     }
 }
 
@@ -161,13 +180,13 @@ impl IntoIterator for Decisions {
     type IntoIter = std::vec::IntoIter<PolicyDecision>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.of_rules.into_iter()
     }
 }
 
 impl FromIterator<PolicyDecision> for Decisions {
     fn from_iter<I: IntoIterator<Item = PolicyDecision>>(decisions: I) -> Self {
-        Self(decisions.into_iter().collect())
+        Self { of_rules: decisions.into_iter().collect(), in_flight: Vec::new() }
     }
 }
 

@@ -24,6 +24,9 @@ const TIME: &str = ";t=";
 /// Not in the draft: the burst, where it differs from the quota.
 const BURST: &str = ";limiter-burst=";
 
+/// Not a time: how many requests are in flight at once (`qu` is the quota's unit).
+const IN_FLIGHT: &str = ";qu=\"concurrent-requests\"";
+
 /// One policy's fields, as far as they can be written in advance.
 pub(crate) struct Fields {
     /// `RateLimit-Policy`.
@@ -97,7 +100,6 @@ impl Fields {
 
 impl LimitFields {
     fn new(limit: &limiter_core::Limit) -> Self {
-        let name = limit.name().replace('\\', r"\\").replace('"', r#"\""#);
         let quota = limit.quota();
         let burst = match limit.algorithm() {
             // The highest ceiling of a slot.
@@ -107,7 +109,7 @@ impl LimitFields {
             _ => quota.burst(),
         };
         Self {
-            name: format!("\"{name}\"").into_boxed_str(),
+            name: string(limit.name()).into_boxed_str(),
             permits: quota.permits(),
             window: quota.window(),
             burst,
@@ -166,6 +168,24 @@ impl LimitFields {
         let divisor = u128::from(self.permits.max(1));
         saturated(if round_up { nanos.div_ceil(divisor) } else { nanos / divisor })
     }
+}
+
+/// Returns the member of `RateLimit-Policy` of a limit on requests in flight.
+pub(crate) fn in_flight_policy(name: &str, limit: u32) -> HeaderValue {
+    let mut buffer = Buffer::new();
+    header_value([&string(name), QUOTA, buffer.format(limit), IN_FLIGHT].concat())
+}
+
+/// Returns the member of `RateLimit` of a limit on requests in flight. It has no time, because none is known after which
+/// there is room.
+pub(crate) fn in_flight_member(name: &str, remaining: u32) -> HeaderValue {
+    let mut buffer = Buffer::new();
+    header_value([&string(name), REMAINING, buffer.format(remaining)].concat())
+}
+
+/// Returns printable ASCII as a structured field's string.
+fn string(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', r"\\").replace('"', r#"\""#))
 }
 
 /// Rounds up, to one second at least, so that a client that waits this long has waited enough.

@@ -10,19 +10,25 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::{
-    after::After, config::Config, decide::Pending, key::Head, respond::body::ResponseBody,
-    verdict::Verdict,
+    after::After,
+    body::ResponseBody,
+    config::Config,
+    holding::Holding,
+    key::Head,
+    verdict::{Undecided, Verdict},
 };
 
 pin_project! {
     /// The future of [`RateLimit`](crate::service::RateLimit).
     ///
     /// If it is dropped, charges stay: a client that resets its requests is limited like any other. A
-    /// request that waits gives its place and the permits that it waits for back.
+    /// request that waits gives its place and the permits that it waits for back, and a request in flight gives its permit
+    /// back.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, B>
     where
@@ -41,6 +47,9 @@ pin_project! {
         Deciding { deciding: Option<Box<Deciding<S, B>>> },
         /// Waits for the inner service.
         Calling { #[pin] inner: F, after: Option<Box<After>> },
+        /// Waits for the inner service, and holds permits of requests in flight. The inner future is dropped before they
+        /// are given back. `None` once they are.
+        Holding { #[pin] inner: F, holding: Option<Box<Holding>> },
         /// Has a response without the inner service.
         Answered { response: Option<Response<Bytes>> },
     }
@@ -50,13 +59,31 @@ pin_project! {
 struct Deciding<S, B> {
     config: Arc<Config>,
     /// `None` once the request is admitted.
-    pending: Option<Pending>,
+    pending: Option<Undecided>,
     service: S,
     /// Whether the service was polled ready. It is not while the request waits for permits, because a ready one may hold
     /// a permit of an inner concurrency limit, or of a pool.
     is_ready: bool,
     request: Request<B>,
-    after: Option<Box<After>>,
+    /// What follows once the request is admitted.
+    admitted: Admitted,
+}
+
+/// What is done around the inner service.
+enum Admitted {
+    Plain(Option<Box<After>>),
+    Holding(Box<Holding>),
+}
+
+impl Admitted {
+    /// Refunds what was charged, because the inner service has failed to become ready.
+    fn refund(&self) {
+        match self {
+            Self::Plain(Some(after)) => after.refund(),
+            Self::Plain(None) => {}
+            Self::Holding(holding) => holding.refund(),
+        }
+    }
 }
 
 impl<S, B> Deciding<S, B>
@@ -67,7 +94,8 @@ where
     /// service is ready.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Response<Bytes>>, S::Error>> {
         if let Some(pending) = &mut self.pending {
-            let Poll::Ready(question) = pending.poll(cx) else {
+            let head = Head::from(&self.request);
+            let Poll::Ready(verdict) = pending.poll(cx, &self.config, head) else {
                 if self.is_ready && pending.is_waiting() {
                     self.service = self.service.clone();
                     self.is_ready = false;
@@ -75,15 +103,16 @@ where
                 return Poll::Pending;
             };
             self.pending = None;
-            match self.config.conclude(question, Head::from(&self.request)) {
-                Verdict::Forward(after) => self.after = after,
+            match verdict {
+                Verdict::Forward(after) => self.admitted = Admitted::Plain(after),
+                Verdict::Hold(holding) => self.admitted = Admitted::Holding(holding),
                 Verdict::Answer(response) => return Poll::Ready(Ok(Some(response))),
             }
         }
         if !self.is_ready {
             let ready = self.service.poll_ready(cx);
-            if let (Poll::Ready(Err(_)), Some(after)) = (&ready, &self.after) {
-                after.refund();
+            if let Poll::Ready(Err(_)) = &ready {
+                self.admitted.refund();
             }
             ready!(ready)?;
         }
@@ -97,10 +126,18 @@ where
 {
     /// Passes the admitted request to the inner service, which is ready.
     fn call(mut self) -> State<S, B, S::Future> {
-        if let Some(after) = &mut self.after {
-            after.enter(self.request.extensions_mut());
+        match self.admitted {
+            Admitted::Plain(mut after) => {
+                if let Some(after) = &mut after {
+                    after.enter(self.request.extensions_mut());
+                }
+                State::Calling { inner: self.service.call(self.request), after }
+            }
+            Admitted::Holding(mut holding) => {
+                holding.enter(self.request.extensions_mut());
+                State::Holding { inner: self.service.call(self.request), holding: Some(holding) }
+            }
         }
-        State::Calling { inner: self.service.call(self.request), after: self.after }
     }
 }
 
@@ -108,17 +145,22 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
     /// `service` was polled ready.
     pub(crate) fn deciding(
         config: Arc<Config>,
-        pending: Pending,
+        pending: Undecided,
         service: S,
         request: Request<B>,
     ) -> Self {
         let pending = Some(pending);
-        let deciding = Deciding { config, pending, service, is_ready: true, request, after: None };
+        let admitted = Admitted::Plain(None);
+        let deciding = Deciding { config, pending, service, is_ready: true, request, admitted };
         Self { state: State::Deciding { deciding: Some(Box::new(deciding)) } }
     }
 
     pub(crate) const fn calling(inner: S::Future, after: Option<Box<After>>) -> Self {
         Self { state: State::Calling { inner, after } }
+    }
+
+    pub(crate) const fn holding(inner: S::Future, holding: Box<Holding>) -> Self {
+        Self { state: State::Holding { inner, holding: Some(holding) } }
     }
 
     pub(crate) const fn answered(response: Response<Bytes>) -> Self {
@@ -129,6 +171,7 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
 impl<S, B, R> Future for ResponseFuture<S, B>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
+    R: Body,
 {
     type Output = Result<Response<ResponseBody<R>>, S::Error>;
 
@@ -157,6 +200,18 @@ where
                     }
                     return Poll::Ready(Ok(response.map(ResponseBody::inner)));
                 }
+                StateProjection::Holding { inner, holding } => {
+                    let Some(held) = holding else { return Poll::Pending };
+                    // Before the inner future, because the process may have been stopped since it was last polled.
+                    if let Some(response) = held.ended(cx) {
+                        state.set(State::Answered { response: Some(response) });
+                        continue;
+                    }
+                    let result = ready!(inner.poll(cx));
+                    // Given back now if the inner service has failed.
+                    let Some(held) = holding.take() else { return Poll::Pending };
+                    return Poll::Ready(result.map(|response| held.leave(response)));
+                }
                 StateProjection::Answered { response } => {
                     return match response.take() {
                         Some(response) => Poll::Ready(Ok(response.map(ResponseBody::answer))),
@@ -176,9 +231,11 @@ impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {
             }
             State::Deciding { deciding: Some(deciding) } if deciding.is_ready => "Checking",
             State::Deciding { deciding: Some(_) } => "Waiting",
-            State::Calling { .. } => "Calling",
+            State::Calling { .. } | State::Holding { holding: Some(_), .. } => "Calling",
             State::Answered { response: Some(_) } => "Answered",
-            State::Deciding { deciding: None } | State::Answered { response: None } => "Done",
+            State::Deciding { deciding: None }
+            | State::Holding { holding: None, .. }
+            | State::Answered { response: None } => "Done",
         };
         f.debug_struct("ResponseFuture").field("state", &state).finish_non_exhaustive()
     }

@@ -10,11 +10,12 @@ use tower_layer::Layer;
 use crate::{
     config::Config,
     headers::Headers,
+    in_flight::InFlightRule,
     key::{Head, KeyExtractor, KeySource},
     observe::Event,
     refusal::{GrpcStatus, Refusal},
     report::Observer,
-    rule::Rule,
+    rule::{Mode, Rule},
     service::RateLimit,
 };
 
@@ -93,15 +94,52 @@ impl RateLimitLayer {
     pub fn all(rules: impl IntoIterator<Item = Rule>) -> Self {
         let mut rules: Box<[Rule]> = rules.into_iter().collect();
         check(&rules);
-        rules.sort_by_key(|rule| {
-            let source = match rule.source() {
-                KeySource::Own => 0,
-                KeySource::Chosen => 1,
-                KeySource::Shared => 2,
-            };
-            (rule.settings.wait.is_some(), source)
-        });
+        rules.sort_by_key(|rule| (rule.settings.wait.is_some(), order(rule.source())));
         Self { config: Arc::new(Config::new(rules)) }
+    }
+
+    /// Adds a limit on how many requests are in flight at once.
+    ///
+    /// A request takes its permits last: a full limit and a rate that refuses charge nothing. It gives them back first, when
+    /// the response's body has ended or was dropped. With rates beside it, the layer asks the limit for room before they are
+    /// charged, so a limit through a store is called twice when a request enters. A handler that goes on after the response
+    /// finds a [`RequestPermit`](crate::in_flight::RequestPermit) in the request's extensions.
+    ///
+    /// ```
+    /// use limiter_core::{InFlightLimiter, MemoryLimiter, Policy, Quota};
+    /// use limiter_tower::{ClientIp, InFlightRule, RateLimitLayer};
+    ///
+    /// # fn example(uploads: impl InFlightLimiter + 'static) {
+    /// let api = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
+    /// let layer = RateLimitLayer::new(api, ClientIp::peer())
+    ///     .in_flight(InFlightRule::new(uploads, ClientIp::peer()));
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// - If another rule of the layer has this name, or a policy or a limit of it.
+    /// - If clients [choose](KeySource::Chosen) the rule's key, and the layer has no rule, of either kind, with another key
+    ///   that counts all requests and is enforced for as many keys: add that one first.
+    #[must_use]
+    #[track_caller]
+    pub fn in_flight(self, rule: InFlightRule) -> Self {
+        check_in_flight(&self.config, &rule);
+        self.with(|config| {
+            config.in_flight.push(rule);
+            config.in_flight.sort_by_key(|rule| order(rule.source()));
+        })
+    }
+
+    /// Returns a layer with a limit on requests in flight, and no rate. [`in_flight`](Self::in_flight) adds others.
+    ///
+    /// # Panics
+    ///
+    /// As [`in_flight`](Self::in_flight).
+    #[must_use]
+    #[track_caller]
+    pub fn only_in_flight(rule: InFlightRule) -> Self {
+        Self { config: Arc::new(Config::new(Box::default())) }.in_flight(rule)
     }
 
     /// Forwards requests for which `skip` returns true, without counting them.
@@ -190,6 +228,12 @@ impl RateLimitLayer {
         &self.config.rules
     }
 
+    /// Returns the limits on requests in flight, in the order in which they are asked.
+    #[must_use]
+    pub fn in_flight_rules(&self) -> &[InFlightRule] {
+        &self.config.in_flight
+    }
+
     /// Forwards all requests from now on, without counting them, in all clones. Requests that wait already are not
     /// released.
     pub fn switch_off(&self) {
@@ -235,13 +279,7 @@ fn check(rules: &[Rule]) {
     assert!(waiting <= 1, "{waiting} rules wait; a layer has at most one");
     let mut names = HashMap::new();
     for (place, rule) in rules.iter().enumerate() {
-        let policy = rule.policy();
-        let limits = policy.limits().iter().map(Limit::name);
-        let own = limits.chain([policy.name()]).map(str::to_owned);
-        // A block has states of these names.
-        let parts = rule.settings.block.as_ref().map(|_| ["strikes", "levels", "block"]);
-        let of_block = parts.into_iter().flatten().map(|part| format!("{}-{part}", policy.name()));
-        for name in own.chain(of_block) {
+        for name in names_of(rule) {
             let other = *names.entry(name.clone()).or_insert(place);
             assert!(other == place, "two rules have a policy or limit named {name:?}; rename one");
         }
@@ -257,6 +295,46 @@ fn check(rules: &[Rule]) {
         "a client can choose its key by the rules {names:?}, so it has any number of allowances: add a rule by \
          address, enforced for as many keys, or call `verified` on the key if an outer layer verifies it"
     );
+}
+
+/// Returns the names that a rule takes: of its policy, of the policy's limits, and of the states of its block.
+fn names_of(rule: &Rule) -> Vec<String> {
+    let policy = rule.policy();
+    let limits = policy.limits().iter().map(Limit::name);
+    let own = limits.chain([policy.name()]).map(str::to_owned);
+    let parts = rule.settings.block.as_ref().map(|_| ["strikes", "levels", "block"]);
+    let of_block = parts.into_iter().flatten().map(|part| format!("{}-{part}", policy.name()));
+    own.chain(of_block).collect()
+}
+
+/// Panics unless the layer can have this rule as well.
+#[track_caller]
+fn check_in_flight(config: &Config, rule: &InFlightRule) {
+    let Config { rules, in_flight, .. } = config;
+    let name = rule.name();
+    let is_taken = rules.iter().flat_map(names_of).any(|other| other == name)
+        || in_flight.iter().any(|other| other.name() == name);
+    assert!(!is_taken, "two rules have a policy or limit named {name:?}; rename one");
+    let enforced = rule.mode().percent();
+    let bounds = |source, skips: bool, mode: Mode| {
+        source != KeySource::Chosen && !skips && mode.percent() >= enforced
+    };
+    assert!(
+        rule.source() != KeySource::Chosen
+            || rules.iter().any(|it| bounds(it.source(), it.skips(), it.mode()))
+            || in_flight.iter().any(|it| bounds(it.source(), it.skips(), it.mode())),
+        "a client can choose its key by the rule {name:?}, so it has any number of allowances: first add a rule by \
+         address, enforced for as many keys, or call `verified` on the key if an outer layer verifies it"
+    );
+}
+
+/// Returns the place of a rule among those that are asked: the client's own keys first.
+const fn order(source: KeySource) -> u8 {
+    match source {
+        KeySource::Own => 0,
+        KeySource::Chosen => 1,
+        KeySource::Shared => 2,
+    }
 }
 
 /// The most demands of one decision.

@@ -33,6 +33,7 @@
 //! | [`rule`] | modes, waits, failures of the store, disclosure |
 //! | [`plan`] | tiers, routes, customers |
 //! | [`settle`] | charges that depend on the response |
+//! | [`in_flight`] | how many requests are in flight at once |
 //! | [`ask`] | rules that are asked in handlers, and outside of requests |
 //! | [`headers`], [`refusal`] | what clients receive |
 //! | [`observe`] | what a service learns |
@@ -91,14 +92,18 @@
 
 mod after;
 pub mod ask;
+mod body;
 mod conclude;
 mod config;
 mod decide;
 mod decisions;
+mod entering;
 mod fields;
 mod future;
 pub mod guide;
 mod head;
+mod holding;
+pub mod in_flight;
 pub mod key;
 mod layer;
 pub mod observe;
@@ -126,7 +131,9 @@ pub use limiter_core;
 #[doc(no_inline)]
 pub use limiter_core::{MemoryLimiter, Policy, Quota};
 
-pub use self::{key::ClientIp, layer::RateLimitLayer, reload::Reload, rule::Rule};
+pub use self::{
+    in_flight::InFlightRule, key::ClientIp, layer::RateLimitLayer, reload::Reload, rule::Rule,
+};
 
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../README.md")]

@@ -10,8 +10,11 @@ use std::time::Duration;
 
 use limiter_core::{Decision, Error, Key, Policy};
 
-pub use crate::decisions::{Decisions, PolicyDecision};
 use crate::key::Head;
+pub use crate::{
+    decisions::{Decisions, InFlightDecision, PolicyDecision},
+    in_flight::{InFlightEvent, InFlightEventKind},
+};
 
 /// What one rule did with one request.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,5 @@
 //! What clients receive: header fields on the inner response, or a response in its place.
 
-pub(crate) mod body;
 mod dialect;
 mod grpc;
 mod http;
@@ -70,7 +69,7 @@ impl Answers {
         let mut response = (self.refuse)(&refusal);
         add_common_fields(&refusal, response.headers_mut());
         let reported = refused.decisions().filter_map(PolicyDecision::reported);
-        if let Some(fields) = self.headers.fields(reported) {
+        if let Some(fields) = self.headers.fields(reported, refused.in_flight()) {
             fields.append_to(response.headers_mut());
         }
         response
@@ -98,11 +97,13 @@ pub(crate) fn insert(decisions: Decisions, extensions: &mut Extensions) {
 /// Returns the response to a request of a gRPC client.
 fn grpc_response(status: GrpcStatus, refusal: &Refusal<'_>) -> Response<Bytes> {
     let code = match (refusal.reason(), refusal.status()) {
-        (Reason::Quota(_), _) => match status {
-            GrpcStatus::ResourceExhausted => Code::ResourceExhausted,
-            GrpcStatus::Unavailable => Code::Unavailable,
-        },
-        (Reason::Unavailable, _) => Code::Unavailable,
+        (Reason::Quota(_), _) | (Reason::InFlight(_), StatusCode::TOO_MANY_REQUESTS) => {
+            match status {
+                GrpcStatus::ResourceExhausted => Code::ResourceExhausted,
+                GrpcStatus::Unavailable => Code::Unavailable,
+            }
+        }
+        (Reason::Unavailable | Reason::InFlight(_) | Reason::PermitLost, _) => Code::Unavailable,
         (Reason::Rejected(_), StatusCode::BAD_REQUEST) => Code::InvalidArgument,
         (Reason::Misconfigured | Reason::Rejected(_), _) => Code::Internal,
     };
@@ -115,7 +116,10 @@ fn grpc_response(status: GrpcStatus, refusal: &Refusal<'_>) -> Response<Bytes> {
         let description = decided.limit()?.quota().to_string();
         Some((decided.policy().name().to_owned(), description))
     };
-    let violations: Vec<_> = refusal.public().filter_map(violation).collect();
+    let in_flight = refusal.in_flight().filter(|it| it.is_public());
+    let in_flight = in_flight
+        .map(|it| (it.rule().to_owned(), format!("{} requests in flight", it.occupancy().limit())));
+    let violations: Vec<_> = refusal.public().filter_map(violation).chain(in_flight).collect();
     let violations: Vec<_> = violations
         .iter()
         .map(|(subject, description)| Violation { subject, description })

@@ -16,7 +16,7 @@ pub use self::{
     mode::Mode,
 };
 pub(crate) use self::{
-    live::{Flag, Live},
+    live::{Flag, Live, LiveMode},
     request::OnError,
 };
 pub use crate::wait::Wait;

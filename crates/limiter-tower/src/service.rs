@@ -7,10 +7,11 @@ use std::{
 };
 
 use http::{Request, Response};
+use http_body::Body;
 use tower_service::Service;
 
+pub use crate::{body::ResponseBody, future::ResponseFuture};
 use crate::{config::Config, key::Head, verdict::Verdict};
-pub use crate::{future::ResponseFuture, respond::body::ResponseBody};
 
 /// A service whose requests are limited.
 ///
@@ -42,6 +43,7 @@ impl<S> RateLimit<S> {
 impl<S, B, R> Service<Request<B>> for RateLimit<S>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
+    R: Body,
 {
     type Response = Response<ResponseBody<R>>;
     type Error = S::Error;
@@ -54,6 +56,10 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let mut after = match self.config.decide(Head::from(&request)) {
             Ok(Verdict::Forward(after)) => after,
+            Ok(Verdict::Hold(mut holding)) => {
+                holding.enter(request.extensions_mut());
+                return ResponseFuture::holding(self.inner.call(request), holding);
+            }
             Ok(Verdict::Answer(response)) => return ResponseFuture::answered(response),
             Err(pending) => {
                 // The service that was polled ready goes with the request, because only it may be

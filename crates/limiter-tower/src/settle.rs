@@ -245,14 +245,14 @@ fn spawn<T: Send + 'static>(operation: LimiterFuture<T>, rule: Rule) {
 
 /// Drops the task if there is no runtime.
 #[cfg(feature = "tokio")]
-fn spawn_on_tokio(task: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn spawn_on_tokio(task: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(task);
     }
 }
 
 #[cfg(not(feature = "tokio"))]
-fn spawn_on_tokio(_: impl Future<Output = ()> + Send + 'static) {}
+pub(crate) fn spawn_on_tokio(_: impl Future<Output = ()> + Send + 'static) {}
 
 /// An operation that counts as unsent when this is dropped: it failed, or there is no runtime, or that was shut down.
 struct Unsent(Option<Rule>);

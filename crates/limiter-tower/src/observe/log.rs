@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Decision, Error, KnownQuotas, OnStoreFailure};
+use limiter_core::{Decision, Error, KnownQuotas, Occupancy, OnStoreFailure};
 
 use crate::key::MissingKey;
 
@@ -16,6 +16,28 @@ macro_rules! log {
 pub(crate) fn refused(rule: &str, decision: &Decision) {
     log!(debug, rule, retry_after = ?decision.retry_after(), "request refused");
     let _ = (rule, decision);
+}
+
+pub(crate) fn in_flight_refused(rule: &str, occupancy: Occupancy) {
+    log!(debug, rule, limit = occupancy.limit(), "request refused: too many are in flight");
+    let _ = (rule, occupancy);
+}
+
+/// A permit that does not count any more, although its request goes on.
+pub(crate) fn permit_lost(rule: &str, event: &'static str) {
+    log!(warn, rule, event, "a request in flight has lost its permit");
+    let _ = (rule, event);
+}
+
+/// An upgrade whose permit was given back with the response, logged once.
+pub(crate) fn upgrade_without_hold(rule: &str) {
+    log!(
+        warn,
+        rule,
+        "a response switched protocols, and its permit was given back: hold it in the handler by \
+         `RequestPermit::hold`, or the new protocol is not limited"
+    );
+    let _ = rule;
 }
 
 pub(crate) fn blocked(rule: &str, length: Duration) {
@@ -45,6 +67,16 @@ pub(crate) fn plan_needs_request(rule: &str) {
         error,
         rule,
         "the rule's plan depends on the request: ask it with the request, or under a plan by `under`"
+    );
+    let _ = rule;
+}
+
+/// A limit on requests in flight that was asked without a request, although it depends on it.
+pub(crate) fn limit_needs_request(rule: &str) {
+    log!(
+        error,
+        rule,
+        "the rule's limit depends on the request: enter it with the request, or say the limit by `limit`"
     );
     let _ = rule;
 }

@@ -1,11 +1,11 @@
 //! Metrics by the facade `metrics`: see `docs/metrics.md`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Decision, ErrorKind, KnownQuotas, Policy, Source};
+use limiter_core::{Decision, Error, ErrorKind, KnownQuotas, Policy, Source};
 use metrics::{SharedString, counter, gauge, histogram};
 
-use super::Event;
+use super::{Event, Outcome};
 
 /// A key that has used more of its limit than this is near it.
 const NEAR: f64 = 0.9;
@@ -16,17 +16,8 @@ const NEAR: f64 = 0.9;
 /// was installed when they were made, or to none.
 pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
     // The rule's name, and not that of a customer's own policy: there are only so many rules.
-    let policy = SharedString::from_shared(Arc::clone(rule));
-    counter!("ratelimit_requests_total", "policy" => policy.clone(), "result" => event.outcome.name())
-        .increment(1);
-    if let Some(elapsed) = event.elapsed {
-        histogram!("ratelimit_check_duration_seconds", "policy" => policy.clone(), "store" => event.store)
-            .record(elapsed);
-    }
-    if let Some(error) = event.error {
-        counter!("ratelimit_store_errors_total", "policy" => policy.clone(), "kind" => name(error.kind()))
-            .increment(1);
-    }
+    let policy = label(rule);
+    record_request(&policy, event.outcome, event.store, event.elapsed, event.error);
     match event.decision.map(|decision| (decision, decision.source())) {
         // The usage of a decision without a state is a placeholder.
         None | Some((_, Source::Failure)) => {}
@@ -38,10 +29,60 @@ pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
     }
 }
 
+/// Records what every kind of rule has in common.
+fn record_request(
+    policy: &SharedString,
+    outcome: Outcome,
+    store: &'static str,
+    elapsed: Option<Duration>,
+    error: Option<&Error>,
+) {
+    counter!("ratelimit_requests_total", "policy" => policy.clone(), "result" => outcome.name())
+        .increment(1);
+    if let Some(elapsed) = elapsed {
+        histogram!("ratelimit_check_duration_seconds", "policy" => policy.clone(), "store" => store)
+            .record(elapsed);
+    }
+    if let Some(error) = error {
+        counter!("ratelimit_store_errors_total", "policy" => policy.clone(), "kind" => name(error.kind()))
+            .increment(1);
+    }
+}
+
+/// Records what a limit on requests in flight did with one request.
+pub(crate) fn record_in_flight(
+    rule: &Arc<str>,
+    outcome: Outcome,
+    store: &'static str,
+    elapsed: Option<Duration>,
+    error: Option<&Error>,
+) {
+    record_request(&label(rule), outcome, store, elapsed, error);
+}
+
+/// Records that this process holds a permit more.
+pub(crate) fn in_flight_taken(rule: &Arc<str>) {
+    gauge!("ratelimit_in_flight", "policy" => label(rule)).increment(1.0);
+}
+
+/// Records that this process holds a permit less.
+pub(crate) fn in_flight_given_back(rule: &Arc<str>) {
+    gauge!("ratelimit_in_flight", "policy" => label(rule)).decrement(1.0);
+}
+
+/// Records what became of a permit.
+pub(crate) fn record_permit(rule: &Arc<str>, event: &'static str) {
+    counter!("ratelimit_in_flight_events_total", "policy" => label(rule), "event" => event)
+        .increment(1);
+}
+
+fn label(rule: &Arc<str>) -> SharedString {
+    SharedString::from_shared(Arc::clone(rule))
+}
+
 /// Records that a block of a key has begun.
 pub(crate) fn record_block(rule: &Arc<str>) {
-    counter!("ratelimit_blocks_total", "policy" => SharedString::from_shared(Arc::clone(rule)))
-        .increment(1);
+    counter!("ratelimit_blocks_total", "policy" => label(rule)).increment(1);
 }
 
 fn record_usage(policy: &SharedString, decision: &Decision) {

@@ -10,8 +10,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
 
 use super::grpc;
 use crate::{
-    decisions::Reported,
-    fields::{MAX_INTEGER, integer, whole_seconds},
+    decisions::{InFlightDecision, Reported},
+    fields::{MAX_INTEGER, in_flight_member, in_flight_policy, integer, whole_seconds},
 };
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -92,12 +92,14 @@ impl Headers {
         names
     }
 
-    /// Returns the fields of these decisions.
+    /// Returns the fields of these decisions. Only the lists have members for limits on requests in flight, because the
+    /// other fields have a reset, and nothing resets those limits.
     pub(crate) fn fields<'d>(
         self,
         reported: impl Iterator<Item = Reported<'d>> + Clone,
+        in_flight: impl Iterator<Item = &'d InFlightDecision> + Clone,
     ) -> Option<ResponseFields> {
-        let lists = if self.has_lists() { lists(reported.clone()) } else { None };
+        let lists = if self.has_lists() { lists(reported.clone(), in_flight) } else { None };
         let single = self.single().and_then(|(names, reset)| strictest(names, reset, reported));
         (lists.is_some() || single.is_some()).then_some(ResponseFields { lists, single })
     }
@@ -180,10 +182,17 @@ impl Strictest {
     }
 }
 
-fn lists<'d>(reported: impl Iterator<Item = Reported<'d>> + Clone) -> Option<Lists> {
-    let policies = list(reported.clone().map(|it| it.plan.fields().policy(it.decision)))?;
-    let member = |it: Reported<'_>| it.plan.fields().member(it.decision, it.cost);
-    let members = list(reported.filter_map(member))?;
+fn lists<'d>(
+    reported: impl Iterator<Item = Reported<'d>> + Clone,
+    in_flight: impl Iterator<Item = &'d InFlightDecision> + Clone,
+) -> Option<Lists> {
+    let in_flight = in_flight.filter(|it| it.is_public());
+    let policies = reported.clone().map(|it| it.plan.fields().policy(it.decision));
+    let of_in_flight = in_flight.clone().map(|it| in_flight_policy(&it.rule, it.occupancy.limit()));
+    let policies = list(policies.chain(of_in_flight))?;
+    let members = reported.filter_map(|it| it.plan.fields().member(it.decision, it.cost));
+    let of_in_flight = in_flight.map(|it| in_flight_member(&it.rule, it.occupancy.remaining()));
+    let members = list(members.chain(of_in_flight))?;
     Some(Lists { policies, members })
 }
 

@@ -1,7 +1,7 @@
 //! Bodies of refusals for HTTP clients.
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, header::CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 #[cfg(feature = "axum")]
 use super::Refused;
@@ -23,7 +23,7 @@ const QUOTA: &str = "rate limit exceeded";
 /// [draft-ietf-httpapi-ratelimit-headers-11].
 ///
 /// `retry-after` is the same number of seconds as in the header field; `detail` is there if a retry
-/// can't help; `violated-policies` names each limit that refused and whose
+/// can't help or its time is not known; `violated-policies` names each limit that refused and whose
 /// [disclosure](crate::rule::Disclosure) is full:
 ///
 /// ```json
@@ -44,13 +44,17 @@ const QUOTA: &str = "rate limit exceeded";
 #[must_use]
 pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
     const TYPES: &str = "https://iana.org/assignments/http-problem-types#";
+    const QUOTA_EXCEEDED: (&str, &str) = ("quota-exceeded", "Quota Exceeded");
     let status = refusal.status().as_u16();
     let (name, title) = match refusal.reason() {
         Reason::Quota(_) if refusal.is_blocked() => {
             ("abnormal-usage-detected", "Abnormal Usage Detected")
         }
-        Reason::Quota(_) => ("quota-exceeded", "Quota Exceeded"),
-        Reason::Unavailable => ("temporary-reduced-capacity", "Temporary Reduced Capacity"),
+        Reason::InFlight(_) if refusal.status() == StatusCode::TOO_MANY_REQUESTS => QUOTA_EXCEEDED,
+        Reason::Quota(_) => QUOTA_EXCEEDED,
+        Reason::Unavailable | Reason::InFlight(_) | Reason::PermitLost => {
+            ("temporary-reduced-capacity", "Temporary Reduced Capacity")
+        }
         Reason::Misconfigured | Reason::Rejected(_) => {
             ("", refusal.status().canonical_reason().unwrap_or_default())
         }
@@ -68,7 +72,9 @@ pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
     // The limit that refused has the name of its member in `RateLimit`.
     let violated =
         refusal.public().filter_map(|decided| Some(json_string(decided.limit()?.name())));
-    let violated: Vec<String> = violated.collect();
+    let in_flight = refusal.in_flight().filter(|it| it.is_public());
+    let violated: Vec<String> =
+        violated.chain(in_flight.map(|it| json_string(it.rule()))).collect();
     if !violated.is_empty() {
         body += &format!(",\"violated-policies\":[{}]", violated.join(","));
     }

@@ -7,7 +7,7 @@ use limiter_core::{Decision, Policy};
 
 use super::Protocol;
 use crate::{
-    decisions::{Decisions, PolicyDecision},
+    decisions::{Decisions, InFlightDecision, PolicyDecision},
     fields::whole_seconds,
     key::{Head, MissingKey},
     plan::Plan,
@@ -23,7 +23,8 @@ pub struct Refused(Box<Inner>);
 
 #[derive(Clone, Debug)]
 struct Inner {
-    plan: Plan,
+    /// `None` if no policy applied, because a limit on requests in flight decided.
+    plan: Option<Plan>,
     reason: Reason,
 }
 
@@ -39,6 +40,11 @@ pub enum Reason {
     Misconfigured,
     /// It has no key, and such requests are rejected.
     Rejected(MissingKey),
+    /// Limits on requests in flight refused it. There is at least one [`in_flight`](Decisions::in_flight) decision, and
+    /// all are refusals.
+    InFlight(Decisions),
+    /// It lost its permit before it was answered, and the rule is [strict](crate::InFlightRule::strict).
+    PermitLost,
 }
 
 /// A request that is not admitted, and why: what a closure given to
@@ -50,8 +56,8 @@ pub struct Refusal<'r> {
 }
 
 impl Refused {
-    pub(crate) fn new(plan: Plan, reason: Reason) -> Self {
-        Self(Box::new(Inner { plan, reason }))
+    pub(crate) fn new(plan: impl Into<Option<Plan>>, reason: Reason) -> Self {
+        Self(Box::new(Inner { plan: plan.into(), reason }))
     }
 
     /// Returns the refusal by these decisions, `None` if there are none.
@@ -90,10 +96,11 @@ impl Refused {
         &self.0.reason
     }
 
-    /// Returns the policy that applied: of several, that of the first rule that refused.
+    /// Returns the policy that applied: of several, that of the first rule that refused. `None` if it was a limit on
+    /// requests in flight.
     #[must_use]
-    pub fn policy(&self) -> &Policy {
-        self.0.plan.policy()
+    pub fn policy(&self) -> Option<&Policy> {
+        self.0.plan.as_ref().map(Plan::policy)
     }
 
     /// Returns the decisions that refused the request: of all rules that refused it, also of those that clients must
@@ -101,6 +108,15 @@ impl Refused {
     pub fn decisions(&self) -> impl Iterator<Item = &PolicyDecision> + Clone {
         let decisions = match self.reason() {
             Reason::Quota(decisions) => Some(decisions.iter()),
+            _ => None,
+        };
+        decisions.into_iter().flatten()
+    }
+
+    /// Returns the limits on requests in flight that refused the request, also those that clients must not see.
+    pub fn in_flight(&self) -> impl Iterator<Item = &InFlightDecision> + Clone {
+        let decisions = match self.reason() {
+            Reason::InFlight(decisions) => Some(decisions.in_flight()),
             _ => None,
         };
         decisions.into_iter().flatten()
@@ -124,6 +140,8 @@ impl Refused {
             Reason::Quota(_) if self.disclosed().next().is_none() => None,
             Reason::Quota(_) => longest_wait(self.disclosed()),
             Reason::Unavailable => Some(Duration::from_secs(1)),
+            // Nobody knows when a request in flight ends.
+            Reason::InFlight(_) | Reason::PermitLost => None,
             Reason::Misconfigured | Reason::Rejected(_) => None,
         }
     }
@@ -146,12 +164,18 @@ impl Refused {
     }
 
     /// Returns the status code for HTTP: 429 if a limit refused the request, 503 if the store failed,
-    /// 400 without a key, and 500 for a fault of the server.
+    /// 400 without a key, and 500 for a fault of the server. It is 503 as well if the request has lost its permit, and if
+    /// all limits on requests in flight that refused it are the [service's own](crate::InFlightRule::unavailable).
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self.reason() {
             Reason::Quota(_) => StatusCode::TOO_MANY_REQUESTS,
-            Reason::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Reason::InFlight(_) if !self.in_flight().all(|it| it.is_unavailable) => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
+            Reason::Unavailable | Reason::InFlight(_) | Reason::PermitLost => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Reason::Misconfigured | Reason::Rejected(MissingKey::Server(_)) => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
@@ -169,6 +193,8 @@ impl Refused {
                 "the request costs more than the rate limit can admit".into()
             }
             Reason::Quota(_) => "rate limit exceeded".into(),
+            Reason::InFlight(_) => "too many requests in flight".into(),
+            Reason::PermitLost => "the request has lost its permit".into(),
             Reason::Unavailable => "the rate limit can't be checked now".into(),
             Reason::Rejected(MissingKey::Server(reason)) if cfg!(debug_assertions) => {
                 format!("the rate limit is not set up: {reason}").into()

@@ -22,6 +22,21 @@ pub(crate) enum OnError {
     Reject,
 }
 
+impl OnError {
+    /// Returns what follows from an error, by the rule's choice for failures of its store.
+    pub(crate) fn of(error: &Error, choice: OnStoreFailure) -> Self {
+        let is_of_store = matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Undetermined | ErrorKind::Unexpected
+        );
+        match choice {
+            _ if !is_of_store => Self::Reject,
+            OnStoreFailure::Allow => Self::Forward,
+            OnStoreFailure::Deny => Self::Deny,
+        }
+    }
+}
+
 impl Rule {
     /// Returns the key under which a request is counted, `None` if it is not counted.
     pub(crate) fn counted_key<'r>(&self, head: Head<'r>) -> Result<Option<Key<'r>>, MissingKey> {
@@ -81,15 +96,7 @@ impl Rule {
 
     /// Returns what follows from an error.
     pub(crate) fn on_error(&self, error: &Error) -> OnError {
-        let is_of_store = matches!(
-            error.kind(),
-            ErrorKind::Unavailable | ErrorKind::Undetermined | ErrorKind::Unexpected
-        );
-        match self.settings.on_store_failure {
-            _ if !is_of_store => OnError::Reject,
-            OnStoreFailure::Allow => OnError::Forward,
-            OnStoreFailure::Deny => OnError::Deny,
-        }
+        OnError::of(error, self.settings.on_store_failure)
     }
 
     /// Reports an error, and returns what follows.

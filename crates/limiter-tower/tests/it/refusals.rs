@@ -200,7 +200,7 @@ async fn a_closure_returns_any_response() {
         let body = format!(
             "{} {}: {} of {} left in {:?}, {}",
             refusal.head().path(),
-            refusal.policy().name(),
+            refusal.policy().unwrap().name(),
             decision.remaining(),
             limit.quota(),
             refusal.retry_after().unwrap(),

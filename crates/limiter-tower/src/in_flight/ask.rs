@@ -1,0 +1,224 @@
+//! One rule that is asked about one request.
+
+use std::time::{Duration, Instant};
+
+use limiter_core::{Error, Key, Occupancy, Source};
+
+use super::{
+    InFlightRule,
+    permits::{Permits, RulePermit},
+    report::Details,
+};
+use crate::{
+    decisions::{Decisions, InFlightDecision},
+    key::{Head, KeySource, MissingKey},
+    observe::Outcome,
+    respond::{Reason, Refused},
+    rule::{Mode, OnError},
+};
+
+/// What one rule is asked about a request, and its answer.
+pub(crate) struct InFlightAsk<'k> {
+    pub(crate) rule: InFlightRule,
+    key: Key<'k>,
+    limit: u32,
+    pub(crate) is_shadow: bool,
+    /// `None` if the rule has not answered, or has room as far as a peek knows.
+    answer: Option<Result<Answer, Error>>,
+    /// `None` unless it was taken.
+    permit: Option<RulePermit>,
+    /// How long the limiter took to decide, if that is reported.
+    elapsed: Option<Duration>,
+}
+
+#[derive(Clone, Copy)]
+struct Answer {
+    is_admitted: bool,
+    occupancy: Occupancy,
+}
+
+impl InFlightRule {
+    /// Returns what the rule is asked about a request, `None` if it does not count it.
+    pub(crate) fn asked<'k>(&self, head: Head<'k>) -> Result<Option<InFlightAsk<'k>>, MissingKey> {
+        match self.settings.key.key(head) {
+            Ok(key) => Ok(Some(InFlightAsk::new(self, key, self.limit_of(head)))),
+            Err(MissingKey::Skipped) => Ok(None),
+            Err(missing) => {
+                self.live().log_missing_key(&missing);
+                // A shadow never answers a client.
+                if self.mode() == Mode::SHADOW { Ok(None) } else { Err(missing) }
+            }
+        }
+    }
+
+    fn limit_of(&self, head: Head<'_>) -> u32 {
+        let own = self.limit();
+        self.settings.limit.as_ref().map_or(own, |limit| limit(head, own))
+    }
+
+    pub(crate) fn source(&self) -> KeySource {
+        self.settings.key.source()
+    }
+
+    /// Returns whether there are requests that the rule does not count.
+    pub(crate) fn skips(&self) -> bool {
+        self.settings.key.skips()
+    }
+}
+
+impl<'k> InFlightAsk<'k> {
+    pub(super) fn new(rule: &InFlightRule, key: Key<'k>, limit: u32) -> Self {
+        let is_shadow = !rule.mode().enforces(rule.name(), &key);
+        let (answer, permit, elapsed) = (None, None, None);
+        Self { rule: rule.clone(), key, limit, is_shadow, answer, permit, elapsed }
+    }
+
+    /// Sets the limit, in place of the rule's own.
+    pub(super) fn under(self, limit: u32) -> Self {
+        Self { limit, ..self }
+    }
+
+    pub(crate) fn into_owned(self) -> InFlightAsk<'static> {
+        let Self { rule, key, limit, is_shadow, answer, permit, elapsed } = self;
+        let key = key.into_owned();
+        InFlightAsk { rule, key, limit, is_shadow, answer, permit, elapsed }
+    }
+
+    /// Asks whether there is room, and takes nothing. Only a refusal or a failure is an answer: else the rule is to be
+    /// [entered](Self::enter).
+    pub(crate) async fn peek(&mut self) {
+        let peeked = self.rule.settings.limiter.peek(&self.key, self.limit).await;
+        self.answer = match peeked {
+            // Without a state, the limiter decides when it is entered.
+            Ok(occupancy) if matches!(occupancy.source(), Source::Failure | Source::FullTable) => {
+                None
+            }
+            Ok(occupancy) if occupancy.has_room() => None,
+            Ok(occupancy) => Some(Ok(Answer { is_admitted: false, occupancy })),
+            Err(error) => Some(Err(error)),
+        };
+    }
+
+    /// Takes a permit, unless the rule has answered already.
+    pub(crate) async fn enter(&mut self) {
+        if self.answer.is_some() {
+            return;
+        }
+        let asked_at = cfg!(feature = "metrics").then(Instant::now);
+        let entered = self.rule.settings.limiter.enter(&self.key, self.limit).await;
+        self.elapsed = asked_at.map(|asked_at| asked_at.elapsed());
+        self.answer = Some(entered.map(|entry| {
+            let answer = Answer { is_admitted: entry.is_admitted(), occupancy: entry.occupancy() };
+            let permit = entry.into_permit();
+            let permit =
+                permit.map(|permit| RulePermit::new(&self.rule, &self.key, self.is_shadow, permit));
+            self.permit = permit;
+            answer
+        }));
+    }
+
+    /// Gives the permit back, because the request is not forwarded.
+    pub(crate) fn give_back(&mut self) {
+        self.permit = None;
+    }
+
+    /// Returns the permit, if one was taken.
+    pub(crate) fn take_permit(&mut self) -> Option<RulePermit> {
+        self.permit.take()
+    }
+
+    /// Returns whether the request is not forwarded because of this rule's answer.
+    pub(crate) fn is_refused(&self) -> bool {
+        !self.is_shadow
+            && self.answer.as_ref().is_some_and(|answer| match answer {
+                Ok(answer) => !answer.is_admitted,
+                Err(error) => self.on_error(error) != OnError::Forward,
+            })
+    }
+
+    fn on_error(&self, error: &Error) -> OnError {
+        OnError::of(error, self.rule.settings.on_store_failure)
+    }
+
+    /// Returns what became of the request under this rule, and reports it. `None` if the rule has not answered.
+    pub(crate) fn conclude(&self) -> Option<Outcome> {
+        let answer = self.answer.as_ref()?;
+        let outcome = match answer {
+            Ok(Answer { is_admitted, occupancy }) => {
+                if occupancy.source() == Source::State {
+                    self.rule.live().store_answered();
+                }
+                match (is_admitted, occupancy.source()) {
+                    (true, Source::Failure) => Outcome::ErrorAllowed,
+                    (true, _) => Outcome::Allowed,
+                    (false, Source::Failure) if self.is_shadow => Outcome::ErrorAllowed,
+                    (false, Source::Failure) => Outcome::ErrorDenied,
+                    (false, _) if self.is_shadow => Outcome::ShadowDenied,
+                    (false, _) => Outcome::Denied,
+                }
+            }
+            Err(error) => {
+                let follows = self.on_error(error);
+                self.rule.live().log_failure(follows, self.rule.settings.on_store_failure, error);
+                match (follows, self.is_shadow) {
+                    (OnError::Forward, _) | (_, true) => Outcome::ErrorAllowed,
+                    (OnError::Deny, false) => Outcome::ErrorDenied,
+                    (OnError::Reject, false) => Outcome::Rejected,
+                }
+            }
+        };
+        self.rule.report(
+            outcome,
+            Details {
+                key: Some(&self.key),
+                occupancy: answer.as_ref().ok().map(|answer| answer.occupancy),
+                error: answer.as_ref().err(),
+                elapsed: self.elapsed,
+            },
+        );
+        Some(outcome)
+    }
+
+    /// Returns the decision, `None` if the store failed or the rule was not asked.
+    pub(crate) fn decided(&self) -> Option<InFlightDecision> {
+        let Answer { is_admitted, occupancy } = *self.answer.as_ref()?.as_ref().ok()?;
+        let settings = &self.rule.settings;
+        Some(InFlightDecision {
+            rule: self.rule.live().name.clone(),
+            occupancy,
+            is_admitted,
+            is_shadow: self.is_shadow,
+            is_unavailable: settings.is_unavailable,
+            disclosure: settings.disclosure,
+        })
+    }
+}
+
+/// Returns the refusal of a request, and reports it. `None` if no rule refuses it: by limits, or else for the first other
+/// reason.
+pub(crate) fn refused(asks: &[InFlightAsk<'_>]) -> Option<Refused> {
+    let refusing = || asks.iter().filter(|ask| ask.is_refused());
+    let outcomes: Vec<_> = refusing().filter_map(InFlightAsk::conclude).collect();
+    let by_limit: Vec<_> = refusing().filter_map(InFlightAsk::decided).collect();
+    let by_limit: Vec<_> =
+        by_limit.into_iter().filter(|it| it.occupancy.source() != Source::Failure).collect();
+    let reason = match outcomes.first()? {
+        _ if !by_limit.is_empty() => {
+            Reason::InFlight(Decisions::default().with_in_flight(by_limit))
+        }
+        Outcome::Rejected => Reason::Misconfigured,
+        _ => Reason::Unavailable,
+    };
+    Some(Refused::new(None, reason))
+}
+
+/// Returns the permits that were taken, and what was decided, and reports it.
+pub(crate) fn admitted(
+    mut asks: Vec<InFlightAsk<'_>>,
+) -> (Option<std::sync::Arc<Permits>>, Vec<InFlightDecision>) {
+    asks.iter().for_each(|ask| {
+        ask.conclude();
+    });
+    let permits = asks.iter_mut().filter_map(InFlightAsk::take_permit).collect();
+    (Permits::new(permits), asks.iter().filter_map(InFlightAsk::decided).collect())
+}

@@ -1,0 +1,114 @@
+//! Enters a rule in a handler, for a message of a WebSocket, or for a job.
+
+use std::{fmt, future::Future, pin::Pin};
+
+use limiter_core::Key;
+
+use super::{
+    HoldGuard, InFlightRule,
+    ask::{InFlightAsk, admitted, refused},
+};
+use crate::{
+    key::Head,
+    observe::{Outcome, log},
+    respond::{Reason, Refused},
+};
+
+/// A rule that is entered without a layer: see [`InFlightRule::enter`]. Await it.
+#[must_use = "nothing is counted unless it is awaited"]
+pub struct Enter<'r> {
+    rule: &'r InFlightRule,
+    head: Head<'r>,
+    /// `None` if it is the request's.
+    key: Option<Key<'r>>,
+    limit: Option<u32>,
+}
+
+impl InFlightRule {
+    /// Takes a permit of `key`, without a request: for a job, a message of a queue or of a WebSocket. The guard holds it
+    /// until it is dropped.
+    ///
+    /// It follows the rule's mode and choice for store failures, and is counted in its metrics. A shadow that refuses, and
+    /// a store that fails, return a guard that holds nothing. The limit is the limiter's own; of a rule whose limit
+    /// [depends on the request](Self::limit_by), say which by [`Enter::limit`].
+    ///
+    /// ```
+    /// use limiter_core::Key;
+    /// use limiter_tower::{InFlightRule, refusal::Refused};
+    ///
+    /// async fn render(rule: &InFlightRule, user: &str) -> Result<(), Refused> {
+    ///     let guard = rule.enter(&Key::from(user)).await?;
+    ///     // The work.
+    ///     drop(guard);
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] if there is no room. Its reason is [`Reason::Misconfigured`] if the rule's limit depends on the request
+    /// and none was said.
+    pub fn enter<'r>(&'r self, key: &Key<'r>) -> Enter<'r> {
+        Enter { rule: self, head: Head::empty(), key: Some(key.clone()), limit: None }
+    }
+
+    /// Takes a permit for a request in a handler, with the rule's key and limit. If a layer with the rule serves the route
+    /// as well, the request has two.
+    ///
+    /// # Errors
+    ///
+    /// As [`enter`](Self::enter), and if the request has no key.
+    pub fn enter_request<'r>(&'r self, head: impl Into<Head<'r>>) -> Enter<'r> {
+        Enter { rule: self, head: head.into(), key: None, limit: None }
+    }
+}
+
+impl<'r> Enter<'r> {
+    /// Sets the limit, in place of the rule's own.
+    pub fn limit(self, limit: u32) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    async fn send(self) -> Result<HoldGuard, Refused> {
+        let Self { rule, head, key, limit } = self;
+        let ask = match key {
+            Some(_) if limit.is_none() && rule.settings.limit.is_some() => {
+                log::limit_needs_request(rule.name());
+                return Err(Refused::new(None, Reason::Misconfigured));
+            }
+            Some(key) => Some(InFlightAsk::new(rule, key, rule.limit())),
+            None => rule.asked(head).map_err(|missing| {
+                rule.report_not_asked(Outcome::Rejected);
+                Refused::new(None, Reason::Rejected(missing))
+            })?,
+        };
+        let Some(mut ask) = ask else {
+            rule.report_not_asked(Outcome::Bypassed);
+            return Ok(HoldGuard::new(None));
+        };
+        if let Some(limit) = limit {
+            ask = ask.under(limit);
+        }
+        ask.enter().await;
+        let asks = vec![ask];
+        match refused(&asks) {
+            Some(refused) => Err(refused),
+            None => Ok(HoldGuard::new(admitted(asks).0)),
+        }
+    }
+}
+
+impl<'r> IntoFuture for Enter<'r> {
+    type Output = Result<HoldGuard, Refused>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'r>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+impl fmt::Debug for Enter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Enter").field("rule", &self.rule).field("head", &self.head).finish()
+    }
+}
