@@ -18,6 +18,7 @@ mod fields;
 mod grpc;
 mod grpc_refusals;
 mod http2;
+mod in_flight;
 mod inside;
 mod joint;
 mod joint_waiting;

@@ -1,0 +1,197 @@
+//! What clients and handlers receive.
+
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::BodyExt;
+use limiter_core::{Cost, Policy, Quota};
+use limiter_tower::{
+    InFlightRule, RateLimitLayer,
+    headers::{Headers, Reset},
+    observe::Decisions,
+    refusal::{Reason, problem_json},
+    rule::Disclosure,
+    service::ResponseBody,
+};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::{Counter, Stream, behind_layer, rule, send, two_frames};
+use crate::{Body, for_all, header, limiter_of};
+use limiter_tower::key::FixedKey;
+
+/// Returns the responses to a request that is admitted and is in flight, and to one that is refused.
+async fn both(layer: &RateLimitLayer) -> [Response<ResponseBody<Stream>>; 2] {
+    let service = behind_layer(layer, two_frames);
+    [send(&service).await, send(&service).await]
+}
+
+async fn text_of(response: Response<ResponseBody<Stream>>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
+}
+
+fn with_rate(rule: InFlightRule) -> RateLimitLayer {
+    let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(10))).0;
+    RateLimitLayer::all([for_all(limiter)]).in_flight(rule)
+}
+
+#[tokio::test]
+async fn a_refusal_is_429_without_a_time() {
+    let [admitted, refused] = both(&RateLimitLayer::only_in_flight(rule(1).0)).await;
+    let policy = r#""uploads";q=1;qu="concurrent-requests""#;
+    for (response, status) in [(&admitted, 200), (&refused, 429)] {
+        assert_eq!(response.status(), status);
+        assert_eq!(header(response.headers(), "ratelimit-policy"), Some(policy));
+        assert_eq!(header(response.headers(), "ratelimit"), Some(r#""uploads";r=0"#));
+        assert_eq!(header(response.headers(), "retry-after"), None);
+    }
+    assert_eq!(header(refused.headers(), "cache-control"), Some("no-store"));
+    assert_eq!(text_of(refused).await, "too many requests in flight\n");
+}
+
+#[tokio::test]
+async fn fields_stand_next_to_those_of_rates() {
+    let service = behind_layer(&with_rate(rule(3).0), two_frames);
+    let first = send(&service).await;
+    let second = send(&service).await;
+    let policies = r#""api";q=10;w=3600, "uploads";q=3;qu="concurrent-requests""#;
+    for (response, remaining) in [(&first, 2), (&second, 1)] {
+        assert_eq!(header(response.headers(), "ratelimit-policy"), Some(policies));
+        let members = header(response.headers(), "ratelimit").unwrap();
+        assert!(members.starts_with(r#""api";r="#), "{members}");
+        assert!(members.ends_with(&format!(r#", "uploads";r={remaining}"#)), "{members}");
+        assert!(sfv::Parser::new(members).parse::<sfv::List>().is_ok());
+        let policies = header(response.headers(), "ratelimit-policy").unwrap();
+        assert!(sfv::Parser::new(policies).parse::<sfv::List>().is_ok());
+    }
+}
+
+#[tokio::test]
+async fn fields_with_a_reset_leave_the_limit_out() {
+    for headers in [Headers::RateLimitReset, Headers::XRateLimit(Reset::Delta), Headers::None] {
+        let layer = RateLimitLayer::only_in_flight(rule(1).0).headers(headers);
+        for response in both(&layer).await {
+            let is_field = |name: &&http::HeaderName| name.as_str().contains("ratelimit");
+            assert_eq!(response.headers().keys().find(is_field), None, "{headers:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_limit_of_the_service_is_503_by_choice() {
+    let layer = RateLimitLayer::only_in_flight(rule(1).0.unavailable()).refuse_with(problem_json);
+    let [_admitted, refused] = both(&layer).await;
+    assert_eq!((refused.status().as_u16(), header(refused.headers(), "retry-after")), (503, None));
+    let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
+    assert_eq!(body["title"], "Temporary Reduced Capacity");
+}
+
+#[tokio::test]
+async fn a_client_that_is_over_its_own_limit_too_receives_429() {
+    let of = |name| InFlightRule::new(Counter::new(name, 1), FixedKey::new("all"));
+    let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(10))).0;
+    let layer = RateLimitLayer::all([for_all(limiter)]).in_flight(of("own")).in_flight(of("service").unavailable());
+    let [_admitted, refused] = both(&layer).await;
+    assert_eq!(refused.status(), 429);
+}
+
+#[tokio::test]
+async fn problem_details_name_the_limit() {
+    let layer = with_rate(rule(1).0).refuse_with(problem_json);
+    let [_admitted, refused] = both(&layer).await;
+    let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
+    assert_eq!(body, json!({
+        "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        "title": "Quota Exceeded",
+        "status": 429,
+        "detail": "too many requests in flight",
+        "violated-policies": ["uploads"],
+    }));
+}
+
+/// Sends a gRPC call, and returns the response's header fields.
+async fn call(layer: &RateLimitLayer) -> HeaderMap {
+    let service = behind_layer(layer, two_frames);
+    let _admitted = send(&service).await;
+    let mut request = Request::new(Body::default());
+    *request.method_mut() = Method::POST;
+    request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+    let response = service.oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert!(http_body::Body::is_end_stream(response.body()));
+    response.headers().clone()
+}
+
+#[cfg(feature = "tonic")]
+#[tokio::test]
+async fn a_grpc_client_receives_resource_exhausted_without_pushback() {
+    use tonic_types::StatusExt;
+    let headers = call(&with_rate(rule(1).0).grpc()).await;
+    assert_eq!(header(&headers, "grpc-retry-pushback-ms"), None);
+    let status = tonic::Status::from_header_map(&headers).unwrap();
+    assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+    assert_eq!(status.message(), "too many requests in flight");
+    let details = status.check_error_details().unwrap();
+    assert!(details.retry_info().is_none());
+    let violation = &details.quota_failure().unwrap().violations[0];
+    assert_eq!((&*violation.subject, &*violation.description), ("uploads", "1 requests in flight"));
+}
+
+#[tokio::test]
+async fn a_grpc_client_receives_unavailable_for_a_limit_of_the_service() {
+    let headers = call(&RateLimitLayer::only_in_flight(rule(1).0.unavailable()).grpc()).await;
+    assert_eq!(header(&headers, "grpc-status"), Some("14"));
+}
+
+#[tokio::test]
+async fn a_limit_that_is_not_disclosed_is_not_named() {
+    for disclosure in [Disclosure::None, Disclosure::RetryAfterOnly] {
+        let layer = RateLimitLayer::only_in_flight(rule(1).0.disclose(disclosure));
+        for response in both(&layer.clone().refuse_with(problem_json)).await {
+            assert_eq!(header(response.headers(), "ratelimit-policy"), None);
+            assert!(!text_of(response).await.contains("uploads"));
+        }
+        let headers = call(&layer.grpc()).await;
+        assert_eq!(header(&headers, "grpc-status-details-bin"), None);
+    }
+}
+
+#[tokio::test]
+async fn handlers_and_outer_layers_read_the_decision() {
+    let uploads = rule(2).0;
+    let asked = uploads.clone();
+    let layer = with_rate(uploads.clone()).decisions();
+    let service = behind_layer(&layer, move |request: Request<Body>| {
+        let decisions = request.extensions().get::<Decisions>().unwrap();
+        let decided = asked.decision_in(decisions).unwrap();
+        assert!(decided.is_admitted() && decided.rule() == "uploads");
+        assert_eq!((decided.occupancy().limit(), decisions.iter().count()), (2, 1));
+        two_frames(request)
+    });
+    let responses = [send(&service).await, send(&service).await, send(&service).await];
+    let held = responses.each_ref().map(|response| {
+        let decided = uploads.decision_in(response.extensions().get().unwrap()).unwrap();
+        (decided.occupancy().held(), decided.is_admitted())
+    });
+    assert_eq!(held, [(1, true), (2, true), (2, false)]);
+}
+
+#[tokio::test]
+async fn a_closure_that_refuses_reads_why() {
+    let layer = RateLimitLayer::only_in_flight(rule(1).0).refuse_with(|refusal| {
+        assert!(matches!(refusal.reason(), Reason::InFlight(_)));
+        assert!(refusal.policy().is_none() && refusal.decisions().next().is_none());
+        let full = refusal.in_flight().next().unwrap();
+        Response::new(format!("{} of {}", full.occupancy().held(), full.occupancy().limit()).into())
+    });
+    let [_admitted, refused] = both(&layer).await;
+    assert_eq!(text_of(refused).await, "1 of 1");
+}
+
+#[tokio::test]
+async fn a_refusal_by_a_rate_names_the_rate_alone() {
+    let (limiter, _clock) = limiter_of(Policy::gcra("api", Quota::per_hour(10)));
+    limiter.check_n("all", Cost::of(10));
+    let layer = RateLimitLayer::all([for_all(limiter)]).in_flight(rule(1).0);
+    let refused = send(&behind_layer(&layer, two_frames)).await;
+    assert_eq!(refused.status(), 429);
+    assert_eq!(header(refused.headers(), "ratelimit-policy"), Some(r#""api";q=10;w=3600"#));
+}

@@ -1,0 +1,188 @@
+//! A small limiter of requests in flight, whose answers and permits a test controls.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+};
+
+use limiter_core::{
+    Entry, Error, ErrorKind, HeldPermit, InFlightLimiter, InFlightPermit, Key, LimiterFuture,
+    LimiterId, Occupancy,
+};
+use tokio::sync::watch;
+
+/// Counts in a map. Clones are one limiter.
+#[derive(Clone)]
+pub(super) struct Counter(Arc<Inner>);
+
+struct Inner {
+    name: &'static str,
+    limit: AtomicU32,
+    id: LimiterId,
+    held: Mutex<HashMap<Key<'static>, u32>>,
+    calls: Mutex<Vec<&'static str>>,
+    /// Whether a peek finds room that another request takes before this one enters.
+    is_raced: AtomicBool,
+    /// Whether answers are not known at once.
+    is_slow: AtomicBool,
+    fails: AtomicBool,
+    /// Whether the permits are lost.
+    lost: watch::Sender<bool>,
+    can_be_lost: AtomicBool,
+}
+
+struct Held {
+    counter: Counter,
+    key: Key<'static>,
+    lost: watch::Receiver<bool>,
+}
+
+impl Counter {
+    pub(super) fn new(name: &'static str, limit: u32) -> Self {
+        Self(Arc::new(Inner {
+            name,
+            limit: limit.into(),
+            id: LimiterId::new(),
+            held: Mutex::default(),
+            calls: Mutex::default(),
+            is_raced: AtomicBool::default(),
+            is_slow: AtomicBool::default(),
+            fails: AtomicBool::default(),
+            lost: watch::Sender::new(false),
+            can_be_lost: AtomicBool::default(),
+        }))
+    }
+
+    /// Returns how many permits of all keys are held.
+    pub(super) fn held(&self) -> u32 {
+        self.0.held.lock().unwrap().values().sum()
+    }
+
+    /// Returns which operations were called since.
+    pub(super) fn calls(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.0.calls.lock().unwrap())
+    }
+
+    pub(super) fn raced(self) -> Self {
+        self.0.is_raced.store(true, Relaxed);
+        self
+    }
+
+    pub(super) fn slow(self) -> Self {
+        self.0.is_slow.store(true, Relaxed);
+        self
+    }
+
+    pub(super) fn failing(self) -> Self {
+        self.0.fails.store(true, Relaxed);
+        self
+    }
+
+    pub(super) fn losable(self) -> Self {
+        self.0.can_be_lost.store(true, Relaxed);
+        self
+    }
+
+    /// Loses all permits.
+    pub(super) fn lose(&self) {
+        self.0.lost.send_replace(true);
+    }
+
+    fn answer<T: Send + 'static>(
+        &self,
+        call: &'static str,
+        answer: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> LimiterFuture<T> {
+        self.0.calls.lock().unwrap().push(call);
+        if self.0.fails.load(Relaxed) {
+            return LimiterFuture::ready(Err(Error::new(ErrorKind::Unavailable, "no store")));
+        }
+        if !self.0.is_slow.load(Relaxed) {
+            return LimiterFuture::ready(Ok(answer(self)));
+        }
+        let counter = self.clone();
+        LimiterFuture::pending(async move {
+            tokio::task::yield_now().await;
+            Ok(answer(&counter))
+        })
+    }
+}
+
+impl InFlightLimiter for Counter {
+    fn name(&self) -> &str {
+        self.0.name
+    }
+
+    fn limit(&self) -> u32 {
+        self.0.limit.load(Relaxed)
+    }
+
+    fn set_limit(&self, limit: u32) -> Result<(), Error> {
+        self.0.limit.store(limit, Relaxed);
+        Ok(())
+    }
+
+    fn id(&self) -> LimiterId {
+        self.0.id
+    }
+
+    fn enter(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Entry> {
+        let key = key.clone().into_owned();
+        self.answer("enter", move |counter| {
+            let mut all = counter.0.held.lock().unwrap();
+            let held = all.entry(key.clone()).or_default();
+            if *held >= limit {
+                return Entry::refused(Occupancy::new(*held, limit));
+            }
+            *held += 1;
+            let occupancy = Occupancy::new(*held, limit);
+            let lost = counter.0.lost.subscribe();
+            let held = Held { counter: counter.clone(), key, lost };
+            Entry::admitted(InFlightPermit::new(held), occupancy)
+        })
+    }
+
+    fn peek(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Occupancy> {
+        let key = key.clone().into_owned();
+        self.answer("peek", move |counter| {
+            let held = counter.0.held.lock().unwrap().get(&key).copied().unwrap_or_default();
+            Occupancy::new(if counter.0.is_raced.load(Relaxed) { 0 } else { held }, limit)
+        })
+    }
+
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
+        let key = key.clone().into_owned();
+        self.answer("reset", move |counter| {
+            counter.0.held.lock().unwrap().remove(&key);
+        })
+    }
+}
+
+impl HeldPermit for Held {
+    fn is_lost(&self) -> bool {
+        *self.lost.borrow()
+    }
+
+    fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut lost = self.lost.clone();
+        Box::pin(async move { drop(lost.wait_for(|lost| *lost).await) })
+    }
+
+    fn can_be_lost(&self) -> bool {
+        self.counter.0.can_be_lost.load(Relaxed)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut all = self.counter.0.held.lock().unwrap();
+        if let Some(held) = all.get_mut(&self.key) {
+            *held = held.saturating_sub(1);
+        }
+    }
+}

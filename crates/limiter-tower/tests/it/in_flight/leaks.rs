@@ -1,0 +1,243 @@
+//! Each way in which limits of others have leaked permits, by name.
+
+use std::{
+    convert::Infallible,
+    future::{Ready, pending, ready},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{Method, Request, Response, StatusCode};
+use http_body::Frame;
+use limiter_tower::{InFlightRule, RateLimitLayer, in_flight::RequestPermit, key::FixedKey};
+use tokio::sync::oneshot;
+use tower::{Layer, Service, ServiceExt, service_fn, timeout::TimeoutLayer};
+
+use super::{Counter, Stream, behind, data, empty, never, next, permit_of, rule, send, send_by, start, stream, two_frames};
+use crate::{Body, poll_once};
+
+#[test]
+fn cancel_a_client_that_resets_its_request_gives_its_permit_back() {
+    let (rule, counter) = rule(1);
+    let service = behind(&rule, never);
+    let request = start(&service);
+    assert_eq!((counter.held(), rule.held()), (1, 1));
+    drop(request);
+    assert_eq!((counter.held(), rule.held()), (0, 0));
+}
+
+#[tokio::test]
+async fn cancel_before_the_limiter_has_answered_gives_back_what_it_takes() {
+    let counter = Counter::new("uploads", 1).slow();
+    let rule = InFlightRule::new(counter.clone(), FixedKey::new("all"));
+    let service = behind(&rule, never);
+    for polls in 0..4 {
+        let mut request = Box::pin(service.clone().call(Request::new(Body::default())));
+        for _ in 0..polls {
+            assert!(poll_once(request.as_mut()).is_none());
+        }
+        drop(request);
+        assert_eq!((counter.held(), rule.held()), (0, 0), "after {polls} polls");
+    }
+}
+
+#[tokio::test]
+async fn a_time_out_before_the_reply_gives_the_permit_back() {
+    let (rule, counter) = rule(1);
+    let layer = RateLimitLayer::only_in_flight(rule);
+    let service = layer.layer(service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>()));
+    let service = TimeoutLayer::new(Duration::from_millis(1)).layer(service);
+    service.oneshot(Request::new(Body::default())).await.unwrap_err();
+    assert_eq!(counter.held(), 0);
+}
+
+#[tokio::test]
+async fn a_stream_holds_its_permit_for_as_long_as_it_lasts() {
+    let (rule, counter) = rule(1);
+    let service = behind(&rule, |_| async {
+        Ok(Response::new(stream([data(), None, data(), None, data()])))
+    });
+    let mut body = send(&service).await.into_body();
+    for _ in 0..4 {
+        assert_eq!(counter.held(), 1);
+        assert!(!matches!(next(&mut body), Poll::Ready(None | Some(Err(_)))));
+    }
+    assert_eq!(counter.held(), 1);
+    assert_eq!(send(&service).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    // The last frame: the inner body says that it has ended.
+    assert!(matches!(next(&mut body), Poll::Ready(Some(Ok(_)))));
+    assert_eq!(counter.held(), 0);
+    assert!(matches!(next(&mut body), Poll::Ready(None)));
+}
+
+#[tokio::test]
+async fn a_body_that_fails_gives_the_permit_back() {
+    let (rule, counter) = rule(1);
+    let service = behind(&rule, |_| async {
+        let frames = vec![None, Some(Err("broken".into())), Some(Ok(Frame::data("data".into())))];
+        Ok(Response::new(Stream(frames)))
+    });
+    let mut body = send(&service).await.into_body();
+    assert!(matches!(next(&mut body), Poll::Ready(Some(Ok(_)))));
+    assert_eq!(counter.held(), 1);
+    assert!(matches!(next(&mut body), Poll::Ready(Some(Err(error))) if error.to_string() == "broken"));
+    assert_eq!(counter.held(), 0);
+}
+
+#[tokio::test]
+async fn a_body_dropped_by_the_client_gives_the_permit_back() {
+    let (rule, counter) = rule(1);
+    let service = behind(&rule, two_frames);
+    let mut response = send(&service).await;
+    assert!(matches!(next(response.body_mut()), Poll::Ready(Some(Ok(_)))));
+    assert_eq!(counter.held(), 1);
+    drop(response);
+    assert_eq!(counter.held(), 0);
+}
+
+#[tokio::test]
+async fn a_panic_in_a_handler_gives_the_permit_back() {
+    let (rule, counter) = rule(1);
+    let service = behind(&rule, |_| async { panic!("a handler panics") });
+    let mut request = Box::pin(service.clone().call(Request::new(Body::default())));
+    assert!(catch_unwind(AssertUnwindSafe(|| poll_once(request.as_mut()))).is_err());
+    drop(request);
+    assert_eq!(counter.held(), 0);
+    // As a server runs it: in a task.
+    let task = tokio::spawn(async move { send(&service).await.status() });
+    assert!(task.await.unwrap_err().is_panic());
+    assert_eq!(counter.held(), 0);
+}
+
+#[tokio::test]
+async fn work_after_the_response_holds_the_permit_if_it_says_so() {
+    let (rule, counter) = rule(1);
+    let (end, ended) = oneshot::channel::<()>();
+    let ended = std::sync::Mutex::new(Some(ended));
+    let ended = std::sync::Arc::new(ended);
+    let service = behind(&rule, move |request| {
+        let (permit, ended) = (permit_of(&request), ended.lock().unwrap().take());
+        async move {
+            let guard = permit.hold();
+            tokio::spawn(async move {
+                if let Some(ended) = ended {
+                    ended.await.unwrap();
+                }
+                drop(guard);
+            });
+            empty(Request::default()).await
+        }
+    });
+    drop(send(&service).await);
+    assert_eq!(counter.held(), 1, "the response has ended, and the work has not");
+    assert_eq!(send(&service).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    end.send(()).unwrap();
+    while counter.held() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn cloned_extensions_keep_nothing() {
+    let (rule, counter) = rule(1);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let service = behind(&rule, move |request| {
+        sender.send(request.extensions().clone()).unwrap();
+        two_frames(request)
+    });
+    drop(send(&service).await);
+    assert_eq!(counter.held(), 0);
+    let extensions = receiver.recv().unwrap();
+    let permit = extensions.get::<RequestPermit>().unwrap();
+    assert!(permit.hold().is_none(), "a permit that was given back can't be held");
+}
+
+#[tokio::test]
+async fn reload_a_lower_limit_and_another_layer_lose_nothing() {
+    let (rule, counter) = rule(2);
+    let service = behind(&rule, two_frames);
+    let responses = [send(&service).await, send(&service).await];
+    rule.set_limit(1).unwrap();
+    // A layer that is built anew from the same rule counts what the old one holds.
+    let rebuilt = behind(&rule.clone(), two_frames);
+    assert_eq!((counter.held(), rule.limit()), (2, 1));
+    assert_eq!(send(&rebuilt).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    drop((service, responses));
+    assert_eq!((counter.held(), rule.held()), (0, 0));
+    assert_eq!(send(&rebuilt).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn responses_without_a_body_end_at_once() {
+    let (rule, counter) = rule(1);
+    let of_status = |status| {
+        behind(&rule, move |_| async move {
+            let mut response = Response::new(stream([data()]));
+            *response.status_mut() = status;
+            Ok(response)
+        })
+    };
+    for (service, method, held) in [
+        (behind(&rule, empty), Method::GET, 0),
+        (behind(&rule, two_frames), Method::HEAD, 0),
+        (of_status(StatusCode::NOT_MODIFIED), Method::GET, 0),
+        (of_status(StatusCode::NO_CONTENT), Method::GET, 0),
+        (of_status(StatusCode::NOT_FOUND), Method::GET, 1),
+    ] {
+        let response = send_by(&service, method.clone()).await;
+        assert_eq!(counter.held(), held, "{method} {}", response.status());
+        drop(response);
+        assert_eq!(counter.held(), 0);
+    }
+}
+
+/// Fails to become ready once it was cloned, or when it is called.
+#[derive(Default)]
+struct Failing {
+    fails_to_ready: bool,
+}
+
+impl Clone for Failing {
+    fn clone(&self) -> Self {
+        Self { fails_to_ready: self.fails_to_ready }
+    }
+}
+
+impl Service<Request<Body>> for Failing {
+    type Response = Response<Body>;
+    type Error = &'static str;
+    type Future = Ready<Result<Response<Body>, &'static str>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+        Poll::Ready(if self.fails_to_ready { Err("not ready") } else { Ok(()) })
+    }
+
+    fn call(&mut self, _: Request<Body>) -> Self::Future {
+        ready(Err("failed"))
+    }
+}
+
+#[tokio::test]
+async fn an_inner_service_that_fails_gives_the_permit_back() {
+    let (rule, counter) = rule(1);
+    let mut service = RateLimitLayer::only_in_flight(rule.clone()).layer(Failing::default());
+    let mut future = Box::pin(service.call(Request::new(Body::default())));
+    assert_eq!(poll_once(future.as_mut()).unwrap().map(|_| ()).unwrap_err(), "failed");
+    assert_eq!((counter.held(), rule.held()), (0, 0), "given back before the future is dropped");
+}
+
+#[tokio::test]
+async fn a_service_that_is_ready_holds_nothing() {
+    let (rule, counter) = rule(1);
+    let mut service = behind(&rule, two_frames);
+    for _ in 0..3 {
+        service.ready().await.unwrap();
+        assert_eq!((counter.held(), counter.calls()), (0, vec![]));
+    }
+    let future: Pin<Box<_>> = Box::pin(service.call(Request::new(Body::default())));
+    assert_eq!(counter.held(), 1);
+    drop(future);
+    assert_eq!(counter.held(), 0);
+}

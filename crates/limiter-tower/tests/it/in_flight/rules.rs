@@ -1,0 +1,170 @@
+//! Rules as values: limits of plans and priorities, changes, and use without a layer.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use http::{Request, StatusCode};
+use limiter_core::{Key, Policy, Quota};
+use limiter_tower::{
+    InFlightRule, RateLimitLayer,
+    key::{FixedKey, HeaderKey, MaybeKey},
+    refusal::Reason,
+    rule::Mode,
+};
+use tower::ServiceExt;
+
+use super::{Counter, Events, behind, rule, send, two_frames};
+use crate::{Body, for_all, limiter_of};
+
+fn of_path(path: &str) -> Request<Body> {
+    Request::builder().uri(path).body(Body::default()).unwrap()
+}
+
+#[tokio::test]
+async fn sheddable_requests_leave_room_for_the_others() {
+    let (rule, counter) = rule(5);
+    let rule = rule.limit_by(|head, own| if head.path() == "/batch" { own * 4 / 5 } else { own });
+    let service = behind(&rule, two_frames);
+    let mut responses = Vec::new();
+    for (path, status) in
+        [("/batch", 200), ("/batch", 200), ("/batch", 200), ("/batch", 200), ("/batch", 429), ("/", 200), ("/", 429)]
+    {
+        let response = service.clone().oneshot(of_path(path)).await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+        responses.push(response);
+    }
+    assert_eq!(counter.held(), 5);
+    // A change of the limiter's own limit changes both.
+    rule.set_limit(10).unwrap();
+    let statuses = ["/batch"; 4].map(|path| service.clone().oneshot(of_path(path)));
+    let mut admitted = 0;
+    for response in statuses {
+        let response = response.await.unwrap();
+        admitted += usize::from(response.status() == StatusCode::OK);
+        responses.push(response);
+    }
+    assert_eq!(admitted, 3);
+}
+
+#[tokio::test]
+async fn a_limit_of_zero_refuses() {
+    let service = behind(&rule(5).0.limit_by(|_, _| 0), two_frames);
+    let response = send(&service).await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(response.headers()["ratelimit-policy"], r#""uploads";q=0;qu="concurrent-requests""#);
+}
+
+#[tokio::test]
+async fn a_job_enters_a_rule_without_a_layer() {
+    let (rule, counter) = rule(2);
+    let (rule, events) = Events::of(rule);
+    let key = Key::from("job");
+    let guards = [rule.enter(&key).await.unwrap(), rule.enter(&key).await.unwrap()];
+    let refused = rule.enter(&key).await.unwrap_err();
+    assert!(matches!(refused.reason(), Reason::InFlight(_)));
+    assert_eq!((refused.status(), refused.to_string()), (StatusCode::TOO_MANY_REQUESTS, "too many requests in flight".to_owned()));
+    assert_eq!((rule.held(), rule.peek(&key).await.unwrap().held()), (2, 2));
+    let third = rule.enter(&key).limit(3).await.unwrap();
+    drop((guards, third));
+    assert_eq!((rule.held(), counter.held()), (0, 0));
+    assert_eq!(events.take(), ["allowed", "allowed", "denied", "allowed"]);
+}
+
+#[tokio::test]
+async fn a_handler_enters_a_rule_by_its_request() {
+    let (rule, _counter) = rule(1);
+    let rule = rule.limit_by(|head, own| if head.path() == "/batch" { 0 } else { own });
+    let parts = of_path("/").into_parts().0;
+    let guard = rule.enter_request(&parts).await.unwrap();
+    assert_eq!(rule.peek(&rule.key(&parts).unwrap()).await.unwrap().held(), 1);
+    rule.enter_request(&parts).await.unwrap_err();
+    drop(guard);
+    let batch = of_path("/batch").into_parts().0;
+    rule.enter_request(&batch).await.unwrap_err();
+    let allowed = rule.enter_request(&batch).limit(1).await;
+    assert!(allowed.is_ok());
+    // The key alone does not say under which limit.
+    let refused = rule.enter(&Key::from("all")).await.unwrap_err();
+    assert!(matches!(refused.reason(), Reason::Misconfigured));
+}
+
+#[tokio::test]
+async fn a_shadow_and_a_failed_store_return_a_guard_that_holds_nothing() {
+    let (rule, _counter) = rule(1);
+    let key = Key::from("all");
+    let first = rule.enter(&key).await.unwrap();
+    rule.set_mode(Mode::SHADOW);
+    let second = rule.enter(&key).await.unwrap();
+    assert_eq!((rule.held(), second.is_lost()), (1, false));
+    drop((first, second));
+    let failing = InFlightRule::new(Counter::new("uploads", 1).failing(), FixedKey::new("all"));
+    let guard = failing.enter(&key).await.unwrap();
+    assert!(!guard.is_lost());
+    assert_eq!(failing.held(), 0);
+}
+
+#[tokio::test]
+async fn reset_forgets_the_permits_of_a_key() {
+    let (rule, _counter) = rule(1);
+    let service = behind(&rule, two_frames);
+    let old = send(&service).await;
+    rule.reset(&rule.key(&Request::new(())).unwrap()).await.unwrap();
+    let new = send(&service).await;
+    assert_eq!((new.status(), rule.held()), (StatusCode::OK, 2));
+    drop((old, new));
+}
+
+/// Returns the message of a panic.
+fn panics(build: impl FnOnce() -> RateLimitLayer) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(build)).map(|_| ()).unwrap_err();
+    panic.downcast_ref::<String>().unwrap().clone()
+}
+
+#[test]
+fn names_are_unique_in_a_layer() {
+    let of = |name| InFlightRule::new(Counter::new(name, 1), FixedKey::new("all"));
+    let api = for_all(limiter_of(Policy::gcra("api", Quota::per_hour(10))).0);
+    let layer = RateLimitLayer::all([api]).in_flight(of("uploads"));
+    assert_eq!(layer.in_flight_rules().len(), 1);
+    for name in ["api", "uploads"] {
+        let message = panics(|| layer.clone().in_flight(of(name)));
+        assert_eq!(message, format!("two rules have a policy or limit named {name:?}; rename one"));
+    }
+}
+
+#[test]
+fn a_key_that_clients_choose_needs_a_rule_beside_it() {
+    let chosen = || {
+        let key = HeaderKey::new(http::HeaderName::from_static("x-user")).or_reject();
+        InFlightRule::new(Counter::new("chosen", 1), key)
+    };
+    let message = panics(|| RateLimitLayer::only_in_flight(chosen()));
+    assert!(message.contains(r#"by the rule "chosen""#), "{message}");
+    let shadow = rule(1).0.with_mode(Mode::SHADOW);
+    panics(|| RateLimitLayer::only_in_flight(shadow).in_flight(chosen()));
+    let layer = RateLimitLayer::only_in_flight(rule(1).0).in_flight(chosen());
+    // The client's own and chosen keys are asked before shared ones.
+    assert_eq!(layer.in_flight_rules().iter().map(InFlightRule::name).collect::<Vec<_>>(), ["chosen", "uploads"]);
+    let api = for_all(limiter_of(Policy::gcra("api", Quota::per_hour(10))).0);
+    let _layer = RateLimitLayer::all([api]).in_flight(chosen());
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn metrics_count_requests_permits_and_events() {
+    let recorded = crate::metrics::record(async {
+        let counter = Counter::new("uploads", 1).losable();
+        let rule = InFlightRule::new(counter.clone(), FixedKey::new("all"));
+        let service = behind(&rule, two_frames);
+        let first = send(&service).await;
+        send(&service).await;
+        counter.lose();
+        drop(first);
+        std::mem::forget(rule.enter(&Key::from("leaked")).await.unwrap());
+    });
+    let get = |name: &str| recorded.get(name).map(Vec::as_slice);
+    assert_eq!(get("ratelimit_requests_total policy=uploads result=allowed"), Some(&[2.0][..]));
+    assert_eq!(get("ratelimit_requests_total policy=uploads result=denied"), Some(&[1.0][..]));
+    assert_eq!(get("ratelimit_in_flight policy=uploads"), Some(&[1.0][..]));
+    assert_eq!(get("ratelimit_in_flight_events_total event=lost policy=uploads"), Some(&[1.0][..]));
+    assert!(recorded.contains_key("ratelimit_check_duration_seconds policy=uploads store=other"));
+}

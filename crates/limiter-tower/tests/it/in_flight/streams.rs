@@ -1,0 +1,219 @@
+//! Real servers: HTTP/1 and 2, server-sent events, gRPC streams, and connections that idle.
+
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
+
+use axum::{
+    Router,
+    response::sse::{Event, Sse},
+    routing::get,
+};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use limiter_tower::{InFlightRule, RateLimitLayer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_stream::{StreamExt, wrappers::ReceiverStream};
+
+use super::rule;
+
+const AT_MOST: Duration = Duration::from_secs(30);
+
+/// A server that is stopped when this is dropped.
+struct Server {
+    address: SocketAddr,
+    serving: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start(app: Router) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { address, serving }
+    }
+
+    async fn http2(&self) -> http2::SendRequest<Empty<Bytes>> {
+        let io = TokioIo::new(TcpStream::connect(self.address).await.unwrap());
+        let (client, connection) =
+            http2::Builder::new(TokioExecutor::new()).handshake(io).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn until_held(rule: &InFlightRule, held: u64) {
+    let wait = async {
+        while rule.held() != held {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(AT_MOST, wait).await.unwrap_or_else(|_| panic!("{} held, not {held}", rule.held()));
+}
+
+/// Returns an app of one route that streams events which the test sends, for each request.
+fn events(rule: &InFlightRule) -> (Router, mpsc::UnboundedReceiver<mpsc::Sender<&'static str>>) {
+    let (streams, opened) = mpsc::unbounded_channel();
+    let route = get(move || {
+        let (sender, receiver) = mpsc::channel(1);
+        streams.send(sender).unwrap();
+        let events = ReceiverStream::new(receiver).map(|text| Event::default().data(text));
+        async move { Sse::new(events.map(Ok::<_, Infallible>)) }
+    });
+    let layer = RateLimitLayer::only_in_flight(rule.clone());
+    (Router::new().route("/", route).layer(layer), opened)
+}
+
+fn request(address: SocketAddr) -> Request<Empty<Bytes>> {
+    let uri = format!("http://{address}/");
+    Request::builder().uri(uri).header("host", "test").body(Empty::new()).unwrap()
+}
+
+#[tokio::test]
+async fn server_sent_events_hold_a_permit_until_they_end() {
+    let rule = rule(1).0;
+    let (app, mut opened) = events(&rule);
+    let server = Server::start(app).await;
+    let client = server.http2().await;
+    let send = || client.clone().send_request(request(server.address));
+    let response: Response<Incoming> = send().await.unwrap();
+    assert_eq!((response.status().as_u16(), rule.held()), (200, 1));
+    let events = opened.recv().await.unwrap();
+    let mut body = response.into_body();
+    events.send("one").await.unwrap();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "data: one\n\n");
+    assert_eq!(send().await.unwrap().status(), 429);
+    drop(events);
+    assert!(body.frame().await.is_none());
+    until_held(&rule, 0).await;
+    assert_eq!(send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn an_http2_reset_gives_the_permit_back_before_and_within_the_body() {
+    let rule = rule(2).0;
+    let (app, mut opened) = events(&rule);
+    let waits = get(async || std::future::pending::<()>().await);
+    let app = app.route("/never", waits.layer(RateLimitLayer::only_in_flight(rule.clone())));
+    let server = Server::start(app).await;
+    let mut client = server.http2().await;
+    // Within the body.
+    let response = client.send_request(request(server.address)).await.unwrap();
+    let _events = opened.recv().await.unwrap();
+    until_held(&rule, 1).await;
+    drop(response);
+    until_held(&rule, 0).await;
+    // Before the response.
+    let uri = format!("http://{}/never", server.address);
+    let never = Request::builder().uri(uri).body(Empty::new()).unwrap();
+    let sent = tokio::spawn(client.send_request(never));
+    until_held(&rule, 1).await;
+    sent.abort();
+    until_held(&rule, 0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_connection_gives_all_permits_back() {
+    let rule = rule(10).0;
+    let (app, mut opened) = events(&rule);
+    let server = Server::start(app).await;
+    let socket = TcpStream::connect(server.address).await.unwrap();
+    let (mut client, connection) =
+        http2::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(socket)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut senders = Vec::new();
+    let mut responses = Vec::new();
+    for _ in 0..10 {
+        responses.push(client.send_request(request(server.address)).await.unwrap());
+        senders.push(opened.recv().await.unwrap());
+    }
+    until_held(&rule, 10).await;
+    connection.abort();
+    until_held(&rule, 0).await;
+}
+
+#[tokio::test]
+async fn connections_that_idle_hold_nothing() {
+    let rule = rule(1).0;
+    let layer = RateLimitLayer::only_in_flight(rule.clone());
+    let server = Server::start(Router::new().route("/", get(async || "hello")).layer(layer)).await;
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let io = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
+        let (mut client, connection) = http1::handshake(io).await.unwrap();
+        tokio::spawn(connection);
+        // Each is kept alive after a request.
+        let response = client.send_request(request(server.address)).await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hello");
+        clients.push(client);
+    }
+    until_held(&rule, 0).await;
+}
+
+#[cfg(feature = "tonic")]
+mod grpc {
+    use tonic::{
+        Code,
+        transport::{Endpoint, Server, server::TcpIncoming},
+    };
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_grpc_stream_holds_a_permit_until_its_trailers() {
+        let rule = rule(1).0;
+        let layer = RateLimitLayer::only_in_flight(rule.clone()).grpc();
+        let (reporter, service) = tonic_health::server::health_reporter();
+        let incoming = TcpIncoming::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = incoming.local_addr().unwrap();
+        let router = Server::builder().layer(layer).add_service(service);
+        tokio::spawn(router.serve_with_incoming(incoming));
+        let endpoint = Endpoint::try_from(format!("http://{address}")).unwrap();
+        let mut client = HealthClient::new(endpoint.connect().await.unwrap());
+        // A unary call ends with its trailers.
+        for _ in 0..3 {
+            client.check(HealthCheckRequest::default()).await.unwrap();
+            until_held(&rule, 0).await;
+        }
+        let mut stream = client.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+        assert!(stream.message().await.unwrap().is_some());
+        assert_eq!(rule.held(), 1);
+        let refused = client.check(HealthCheckRequest::default()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        assert_eq!(refused.message(), "too many requests in flight");
+        assert!(!refused.metadata().contains_key("grpc-retry-pushback-ms"));
+        drop((stream, reporter));
+        until_held(&rule, 0).await;
+        client.check(HealthCheckRequest::default()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn trailers_end_a_stream() {
+    use super::{behind, data, send, stream, trailers};
+    let (rule, _counter) = rule(1);
+    // More than one frame is left, as far as the inner body knows.
+    let service = behind(&rule, |_| async { Ok(Response::new(stream([data(), trailers(), data()]))) });
+    let mut body = send(&service).await.into_body();
+    let frame = body.frame().await.unwrap().unwrap();
+    assert_eq!((frame.is_data(), rule.held()), (true, 1));
+    let frame = body.frame().await.unwrap().unwrap();
+    assert_eq!((frame.is_trailers(), rule.held()), (true, 0));
+}
