@@ -4,6 +4,7 @@
 //! - [`recipes`]: logins and lockouts, language models, tenants, WebSockets, GraphQL, queues.
 //! - [`keys`]: who is counted, and what follows without a key.
 //! - [`several`]: several limits for a request, and the order of the decision.
+//! - [`in_flight`]: how many requests are in flight at once: streams, upgrades, work after the response.
 //! - [`refusals`]: what clients receive: bodies, header fields, gRPC.
 //! - [`operation`]: shadows, samples, live changes, exemptions, failures of the store, blocks.
 //! - [`metrics`]: names, labels and an alert.
@@ -40,6 +41,12 @@ macro_rules! pages {
         /// [`header`]: crate::ClientIp::header
         /// [`HeaderKey`]: crate::key::HeaderKey
         /// [`Headers`]: crate::headers::Headers
+        /// [`HoldGuard`]: crate::in_flight::HoldGuard
+        /// [`HoldGuard::lost`]: crate::in_flight::HoldGuard::lost
+        /// [`in_flight`]: crate::guide::in_flight
+        /// [`InFlight`]: limiter_core::InFlight
+        /// [`InFlightEvent`]: crate::in_flight::InFlightEvent
+        /// [`InFlightRule`]: crate::InFlightRule
         /// [`hops`]: crate::ClientIp::hops
         /// [`ipv6_prefix`]: crate::ClientIp::ipv6_prefix
         /// [`key_fn`]: crate::key::key_fn
@@ -64,6 +71,9 @@ macro_rules! pages {
         /// [`recipes`]: crate::guide::recipes
         /// [`Refused`]: crate::refusal::Refused
         /// [`Reload`]: crate::Reload
+        /// [`RequestPermit`]: crate::in_flight::RequestPermit
+        /// [`RequestPermit::hold`]: crate::in_flight::RequestPermit::hold
+        /// [`PermitLost`]: crate::in_flight::PermitLost
         /// [`Rule`]: crate::Rule
         /// [`Rule::ask`]: crate::Rule::ask
         /// [`Rule::block`]: crate::Rule::block
@@ -77,4 +87,4 @@ macro_rules! pages {
         pub mod $name {}
     )*};
 }
-pages! { programs recipes keys several refusals operation metrics testing migration }
+pages! { programs recipes keys several in_flight refusals operation metrics testing migration }

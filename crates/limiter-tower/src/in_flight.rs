@@ -50,18 +50,15 @@ type SpawnFn = Arc<dyn Fn(Task) + Send + Sync>;
 /// It has no cost, no wait, no settlement and no block: each request takes one permit, and gives it back.
 ///
 /// ```
-/// use limiter_core::{InFlightLimiter, MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{ClientIp, InFlightRule, RateLimitLayer};
+/// use limiter_tower::{ClientIp, InFlight, InFlightRule, MemoryLimiter, Policy, Quota, RateLimitLayer};
 ///
-/// # fn example(uploads: impl InFlightLimiter + 'static) -> Result<(), limiter_core::Error> {
-/// let requests = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
-/// let uploads = InFlightRule::new(uploads, ClientIp::peer());
-/// let layer = RateLimitLayer::new(requests, ClientIp::peer()).in_flight(uploads.clone());
+/// let api = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
+/// let uploads = InFlightRule::new(InFlight::new("uploads", 3)?, ClientIp::peer());
+/// let layer = RateLimitLayer::new(api, ClientIp::peer()).in_flight(uploads.clone());
 ///
 /// // While requests are served:
 /// uploads.set_limit(5)?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), limiter_core::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct InFlightRule {
@@ -116,13 +113,12 @@ impl InFlightRule {
     /// limit of zero refuses.
     ///
     /// ```
-    /// # use limiter_core::InFlightLimiter;
-    /// # use limiter_tower::{ClientIp, InFlightRule};
-    /// # fn example(limiter: impl InFlightLimiter + 'static) -> InFlightRule {
+    /// use limiter_tower::{InFlight, InFlightRule, key::FixedKey};
+    ///
     /// // Batch jobs leave a fifth of the limit to users.
-    /// InFlightRule::new(limiter, ClientIp::peer())
-    ///     .limit_by(|head, own| if head.path() == "/batch" { own * 4 / 5 } else { own })
-    /// # }
+    /// let service = InFlightRule::new(InFlight::new("service", 100)?, FixedKey::new("all"))
+    ///     .limit_by(|head, own| if head.path() == "/batch" { own * 4 / 5 } else { own });
+    /// # Ok::<(), limiter_core::Error>(())
     /// ```
     #[must_use]
     pub fn limit_by(self, limit: impl Fn(Head<'_>, u32) -> u32 + Send + Sync + 'static) -> Self {

@@ -106,14 +106,13 @@ impl RateLimitLayer {
     /// finds a [`RequestPermit`](crate::in_flight::RequestPermit) in the request's extensions.
     ///
     /// ```
-    /// use limiter_core::{InFlightLimiter, MemoryLimiter, Policy, Quota};
-    /// use limiter_tower::{ClientIp, InFlightRule, RateLimitLayer};
+    /// use limiter_tower::{ClientIp, InFlight, InFlightRule, RateLimitLayer};
+    /// # use limiter_tower::{MemoryLimiter, Policy, Quota};
+    /// # let api = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
     ///
-    /// # fn example(uploads: impl InFlightLimiter + 'static) {
-    /// let api = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
-    /// let layer = RateLimitLayer::new(api, ClientIp::peer())
-    ///     .in_flight(InFlightRule::new(uploads, ClientIp::peer()));
-    /// # }
+    /// let uploads = InFlightRule::new(InFlight::new("uploads", 3)?, ClientIp::peer());
+    /// let layer = RateLimitLayer::new(api, ClientIp::peer()).in_flight(uploads);
+    /// # Ok::<(), limiter_core::Error>(())
     /// ```
     ///
     /// # Panics

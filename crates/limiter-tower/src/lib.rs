@@ -23,7 +23,7 @@
 //!
 //! A [`Rule`] is a limiter, the [key] under which it counts requests, and what follows from its decisions. A
 //! [`RateLimitLayer`] asks one or several rules about each request; a handler, a WebSocket or a queue consumer can ask a
-//! rule itself. Neither has type parameters, so a struct can hold them, and clones are handles: a clone of a rule changes
+//! rule itself. An [`InFlightRule`] limits how many requests are in flight at once. None has type parameters, so a struct can hold them, and clones are handles: a clone of a rule changes
 //! its policy and its mode while requests are served. The [`guide`] has a short program for each common case, and shows
 //! how to test, roll out and observe limits.
 //!
@@ -42,6 +42,7 @@
 //! | outcome | what the client receives |
 //! |---|---|
 //! | admitted | the inner service's response, with `RateLimit-Policy` and `RateLimit` |
+//! | too many in flight | 429 without `Retry-After`, or 503 by [choice](InFlightRule::unavailable) |
 //! | refused | 429 with `Retry-After`, `RateLimit-Policy` and `RateLimit`; the inner service is not called |
 //! | no key | what the key's [ending](key::MaybeKey) says: counted under another key, not counted, or 400 |
 //! | a key that can't be read | 400, or 500 if the server failed to provide it |
@@ -129,7 +130,7 @@ pub mod refusal {
 
 pub use limiter_core;
 #[doc(no_inline)]
-pub use limiter_core::{MemoryLimiter, Policy, Quota};
+pub use limiter_core::{InFlight, MemoryLimiter, Policy, Quota};
 
 pub use self::{
     in_flight::InFlightRule, key::ClientIp, layer::RateLimitLayer, reload::Reload, rule::Rule,

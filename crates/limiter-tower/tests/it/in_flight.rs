@@ -24,7 +24,7 @@ use limiter_tower::{
     InFlightRule, RateLimitLayer,
     in_flight::{InFlightEventKind, RequestPermit},
     key::FixedKey,
-    service::{RateLimit, ResponseBody},
+    service::{RateLimit, ResponseBody, ResponseFuture},
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -33,8 +33,7 @@ use crate::{Body, poll_once};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Answer = Result<Response<Stream>, Infallible>;
-type Inner =
-    tower::util::BoxCloneSyncService<Request<Body>, Response<Stream>, Infallible>;
+type Inner = tower::util::BoxCloneSyncService<Request<Body>, Response<Stream>, Infallible>;
 type Limited = RateLimit<Inner>;
 
 /// The body of the inner service: frames that the test chooses, or none yet.
@@ -82,7 +81,10 @@ fn rule(limit: u32) -> (InFlightRule, Counter) {
 }
 
 /// Returns a service behind a layer that has only this rule.
-fn behind<F>(rule: &InFlightRule, serve: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static) -> Limited
+fn behind<F>(
+    rule: &InFlightRule,
+    serve: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
+) -> Limited
 where
     F: Future<Output = Answer> + Send + 'static,
 {
@@ -125,7 +127,7 @@ async fn send_by(service: &Limited, method: Method) -> Response<ResponseBody<Str
 }
 
 /// Returns a request that is in flight: its future, polled once.
-fn start(service: &Limited) -> Pin<Box<impl Future<Output = Result<Response<ResponseBody<Stream>>, Infallible>> + use<>>> {
+fn start(service: &Limited) -> Pin<Box<ResponseFuture<Inner, Body>>> {
     let mut future = Box::pin(service.clone().call(Request::new(Body::default())));
     assert!(poll_once(future.as_mut()).is_none(), "it waits for the inner service");
     future

@@ -88,7 +88,9 @@ async fn a_limit_of_the_service_is_503_by_choice() {
 async fn a_client_that_is_over_its_own_limit_too_receives_429() {
     let of = |name| InFlightRule::new(Counter::new(name, 1), FixedKey::new("all"));
     let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(10))).0;
-    let layer = RateLimitLayer::all([for_all(limiter)]).in_flight(of("own")).in_flight(of("service").unavailable());
+    let layer = RateLimitLayer::all([for_all(limiter)])
+        .in_flight(of("own"))
+        .in_flight(of("service").unavailable());
     let [_admitted, refused] = both(&layer).await;
     assert_eq!(refused.status(), 429);
 }
@@ -98,13 +100,16 @@ async fn problem_details_name_the_limit() {
     let layer = with_rate(rule(1).0).refuse_with(problem_json);
     let [_admitted, refused] = both(&layer).await;
     let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
-    assert_eq!(body, json!({
-        "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
-        "title": "Quota Exceeded",
-        "status": 429,
-        "detail": "too many requests in flight",
-        "violated-policies": ["uploads"],
-    }));
+    assert_eq!(
+        body,
+        json!({
+            "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            "title": "Quota Exceeded",
+            "status": 429,
+            "detail": "too many requests in flight",
+            "violated-policies": ["uploads"],
+        })
+    );
 }
 
 /// Sends a gRPC call, and returns the response's header fields.
@@ -189,7 +194,7 @@ async fn a_closure_that_refuses_reads_why() {
 #[tokio::test]
 async fn a_refusal_by_a_rate_names_the_rate_alone() {
     let (limiter, _clock) = limiter_of(Policy::gcra("api", Quota::per_hour(10)));
-    limiter.check_n("all", Cost::of(10));
+    assert!(limiter.check_n("all", Cost::of(10)).is_admitted());
     let layer = RateLimitLayer::all([for_all(limiter)]).in_flight(rule(1).0);
     let refused = send(&behind_layer(&layer, two_frames)).await;
     assert_eq!(refused.status(), 429);

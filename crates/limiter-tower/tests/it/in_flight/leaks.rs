@@ -15,7 +15,10 @@ use limiter_tower::{InFlightRule, RateLimitLayer, in_flight::RequestPermit, key:
 use tokio::sync::oneshot;
 use tower::{Layer, Service, ServiceExt, service_fn, timeout::TimeoutLayer};
 
-use super::{Counter, Stream, behind, data, empty, never, next, permit_of, rule, send, send_by, start, stream, two_frames};
+use super::{
+    Counter, Stream, behind, data, empty, never, next, permit_of, rule, send, send_by, start,
+    stream, two_frames,
+};
 use crate::{Body, poll_once};
 
 #[test]
@@ -47,7 +50,8 @@ async fn cancel_before_the_limiter_has_answered_gives_back_what_it_takes() {
 async fn a_time_out_before_the_reply_gives_the_permit_back() {
     let (rule, counter) = rule(1);
     let layer = RateLimitLayer::only_in_flight(rule);
-    let service = layer.layer(service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>()));
+    let service =
+        layer.layer(service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>()));
     let service = TimeoutLayer::new(Duration::from_millis(1)).layer(service);
     service.oneshot(Request::new(Body::default())).await.unwrap_err();
     assert_eq!(counter.held(), 0);
@@ -82,7 +86,9 @@ async fn a_body_that_fails_gives_the_permit_back() {
     let mut body = send(&service).await.into_body();
     assert!(matches!(next(&mut body), Poll::Ready(Some(Ok(_)))));
     assert_eq!(counter.held(), 1);
-    assert!(matches!(next(&mut body), Poll::Ready(Some(Err(error))) if error.to_string() == "broken"));
+    assert!(
+        matches!(next(&mut body), Poll::Ready(Some(Err(error))) if error.to_string() == "broken")
+    );
     assert_eq!(counter.held(), 0);
 }
 

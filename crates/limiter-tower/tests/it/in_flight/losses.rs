@@ -1,7 +1,6 @@
 //! Permits that are lost, and those that are held too long.
 
 use std::{
-    error::Error as _,
     future::pending,
     pin::Pin,
     sync::{Arc, Mutex},
@@ -17,7 +16,9 @@ use limiter_tower::{
     key::FixedKey,
 };
 
-use super::{Counter, Events, behind, empty, never, next, permit_of, rule, send, start, two_frames};
+use super::{
+    Counter, Events, behind, empty, never, next, permit_of, rule, send, start, two_frames,
+};
 use crate::{Body, poll_once};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -70,7 +71,7 @@ async fn a_strict_body_ends_with_an_error_and_never_clean() {
     assert!(matches!(next(&mut body), Poll::Ready(Some(Ok(_)))));
     counter.lose();
     let Poll::Ready(Some(Err(error))) = next(&mut body) else { panic!("an error") };
-    assert!(error.is::<PermitLost>() && error.source().is_none());
+    assert!(error.is::<PermitLost>());
     assert_eq!(error.to_string(), "the request has lost its permit while its response was sent");
     assert!(!http_body::Body::is_end_stream(&body));
     assert_eq!((rule.held(), events.take()), (0, vec!["allowed", "lost"]));
@@ -160,7 +161,10 @@ async fn the_longest_hold_ends_a_strict_request_and_no_other() {
         settle().await;
         assert_eq!(counter.held(), 0);
         let answer = poll_once(request.as_mut());
-        assert_eq!(answer.map(|response| response.unwrap().status().as_u16()), is_strict.then_some(503));
+        assert_eq!(
+            answer.map(|response| response.unwrap().status().as_u16()),
+            is_strict.then_some(503)
+        );
     }
 }
 

@@ -11,7 +11,7 @@ use limiter_test::deferred::Deferred;
 use limiter_tower::{
     InFlightRule, RateLimitLayer, Rule,
     key::{FixedKey, HeaderKey, MaybeKey},
-    observe::Decisions,
+    observe::{Decisions, InFlightDecision},
     rule::{Keep, Mode, Wait},
 };
 
@@ -55,7 +55,7 @@ async fn a_full_limit_charges_no_rate() {
 #[tokio::test]
 async fn a_rate_that_refuses_holds_nothing() {
     let (api, limiter) = rate();
-    limiter.check_n("all", Cost::of(10));
+    assert!(limiter.check_n("all", Cost::of(10)).is_admitted());
     let (uploads, events) = Events::of(rule(1).0);
     let layer = RateLimitLayer::all([api]).in_flight(uploads.clone());
     let response = send(&behind_layer(&layer, two_frames)).await;
@@ -92,7 +92,8 @@ async fn a_race_for_the_last_permit_refunds_the_rates() {
 #[tokio::test]
 async fn a_race_gives_back_what_other_limits_have_taken() {
     let (first, second) = (Counter::new("first", 5), Counter::new("second", 1));
-    let layer = RateLimitLayer::only_in_flight(in_flight_of(&first)).in_flight(in_flight_of(&second));
+    let layer =
+        RateLimitLayer::only_in_flight(in_flight_of(&first)).in_flight(in_flight_of(&second));
     let service = behind_layer(&layer, two_frames);
     let response = send(&service).await;
     assert_eq!((first.held(), second.held()), (1, 1));
@@ -149,7 +150,7 @@ async fn a_request_that_waits_for_a_rate_holds_no_permit() {
 async fn a_missing_key_is_rejected_before_anything_is_charged() {
     let (api, limiter) = rate();
     let counter = Counter::new("uploads", 1);
-    let user = HeaderKey::new(http::HeaderName::from_static("x-user")).or_reject().verified();
+    let user = HeaderKey::new(http::HeaderName::from_static("x-user")).verified().or_reject();
     let (uploads, events) = Events::of(InFlightRule::new(counter.clone(), user));
     let layer = RateLimitLayer::all([api]).in_flight(uploads);
     let response = send(&behind_layer(&layer, two_frames)).await;
@@ -160,7 +161,7 @@ async fn a_missing_key_is_rejected_before_anything_is_charged() {
 
 #[tokio::test]
 async fn a_key_that_may_be_absent_leaves_its_limit_out() {
-    let user = HeaderKey::new(http::HeaderName::from_static("x-user")).or_skip().verified();
+    let user = HeaderKey::new(http::HeaderName::from_static("x-user")).verified().or_skip();
     let counter = Counter::new("uploads", 1);
     let (uploads, events) = Events::of(InFlightRule::new(counter.clone(), user));
     let service = behind_layer(&RateLimitLayer::only_in_flight(uploads), two_frames);
@@ -177,7 +178,7 @@ async fn a_shadow_counts_and_refuses_nothing() {
     let layer = RateLimitLayer::all([api]).in_flight(uploads.clone()).decisions();
     let service = behind_layer(&layer, |request: Request<Body>| {
         let decisions = request.extensions().get::<Decisions>().unwrap();
-        assert!(decisions.in_flight().all(|decided| decided.is_shadow()));
+        assert!(decisions.in_flight().all(InFlightDecision::is_shadow));
         two_frames(request)
     });
     let responses = [send(&service).await, send(&service).await];
@@ -216,7 +217,8 @@ async fn a_store_that_fails_forwards_by_default_and_else_answers_503() {
 #[tokio::test]
 async fn a_layer_that_is_off_or_skips_counts_nothing() {
     let (uploads, events) = Events::of(rule(1).0);
-    let layer = RateLimitLayer::only_in_flight(uploads.clone()).skip(|head| head.path() == "/health");
+    let layer =
+        RateLimitLayer::only_in_flight(uploads.clone()).skip(|head| head.path() == "/health");
     let service = behind_layer(&layer, two_frames);
     let mut request = Request::new(Body::default());
     *request.uri_mut() = "/health".parse().unwrap();
@@ -255,7 +257,7 @@ async fn a_service_that_fails_to_become_ready_refunds_and_gives_back() {
     let api = Rule::waiting(limiter.clone(), FixedKey::new("all"), wait);
     let (uploads, counter) = rule(5);
     let layer = RateLimitLayer::all([api]).in_flight(uploads);
-    limiter.check("all");
+    assert!(limiter.check("all").is_admitted());
     let mut service = tower::Layer::layer(&layer, Once(true));
     let mut waiting: Pin<Box<_>> =
         Box::pin(tower::Service::call(&mut service, Request::new(Body::default())));

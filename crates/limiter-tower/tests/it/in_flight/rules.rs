@@ -25,9 +25,15 @@ async fn sheddable_requests_leave_room_for_the_others() {
     let rule = rule.limit_by(|head, own| if head.path() == "/batch" { own * 4 / 5 } else { own });
     let service = behind(&rule, two_frames);
     let mut responses = Vec::new();
-    for (path, status) in
-        [("/batch", 200), ("/batch", 200), ("/batch", 200), ("/batch", 200), ("/batch", 429), ("/", 200), ("/", 429)]
-    {
+    for (path, status) in [
+        ("/batch", 200),
+        ("/batch", 200),
+        ("/batch", 200),
+        ("/batch", 200),
+        ("/batch", 429),
+        ("/", 200),
+        ("/", 429),
+    ] {
         let response = service.clone().oneshot(of_path(path)).await.unwrap();
         assert_eq!(response.status(), status, "{path}");
         responses.push(response);
@@ -61,7 +67,10 @@ async fn a_job_enters_a_rule_without_a_layer() {
     let guards = [rule.enter(&key).await.unwrap(), rule.enter(&key).await.unwrap()];
     let refused = rule.enter(&key).await.unwrap_err();
     assert!(matches!(refused.reason(), Reason::InFlight(_)));
-    assert_eq!((refused.status(), refused.to_string()), (StatusCode::TOO_MANY_REQUESTS, "too many requests in flight".to_owned()));
+    assert_eq!(
+        (refused.status(), refused.to_string()),
+        (StatusCode::TOO_MANY_REQUESTS, "too many requests in flight".to_owned())
+    );
     assert_eq!((rule.held(), rule.peek(&key).await.unwrap().held()), (2, 2));
     let third = rule.enter(&key).limit(3).await.unwrap();
     drop((guards, third));
@@ -143,7 +152,10 @@ fn a_key_that_clients_choose_needs_a_rule_beside_it() {
     panics(|| RateLimitLayer::only_in_flight(shadow).in_flight(chosen()));
     let layer = RateLimitLayer::only_in_flight(rule(1).0).in_flight(chosen());
     // The client's own and chosen keys are asked before shared ones.
-    assert_eq!(layer.in_flight_rules().iter().map(InFlightRule::name).collect::<Vec<_>>(), ["chosen", "uploads"]);
+    assert_eq!(
+        layer.in_flight_rules().iter().map(InFlightRule::name).collect::<Vec<_>>(),
+        ["chosen", "uploads"]
+    );
     let api = for_all(limiter_of(Policy::gcra("api", Quota::per_hour(10))).0);
     let _layer = RateLimitLayer::all([api]).in_flight(chosen());
 }

@@ -4,7 +4,10 @@ use http::{Method, Request, Response, StatusCode};
 use limiter_tower::in_flight::HoldGuard;
 use std::sync::mpsc::{Receiver, channel};
 
-use super::{Answer, Events, Limited, Stream, behind, behind_layer, counter::Counter, permit_of, rule, send, send_by};
+use super::{
+    Answer, Events, Limited, Stream, behind, behind_layer, counter::Counter, permit_of, rule, send,
+    send_by,
+};
 use crate::Body;
 use limiter_tower::{InFlightRule, RateLimitLayer, key::FixedKey};
 
