@@ -11,14 +11,14 @@
 //! 5. Shadows are asked once the request is admitted.
 
 use std::{
-    future::{Future, poll_fn},
+    future::Future,
+    mem,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, Waker},
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
+
+use limiter_core::{Entry, LimiterFuture, Occupancy};
 
 use crate::{
     decide::{Ask, Pending, Question, refund},
@@ -30,16 +30,34 @@ use crate::{
     respond::Refused,
 };
 
-/// What one request asks of all rules.
+/// What one request asks of all rules, and the answers so far. Permits are given back if it is dropped, and what was
+/// charged stays.
 pub(crate) struct Entering<'k> {
     rates: Question<'k>,
+    rates_have_decided: bool,
     in_flight: Vec<InFlightAsk<'k>>,
 }
 
-/// The answers, which are awaited. What was charged stays if it is dropped, and permits are given back.
+/// What is to be asked next. Limits on requests in flight are named by their places.
+#[derive(Clone, Copy)]
+enum Step {
+    Peek(usize),
+    Rates,
+    Enter(usize),
+    Conclude,
+}
+
+/// A step whose answer is awaited.
+enum Awaited {
+    Peek(usize, LimiterFuture<Occupancy>),
+    Rates(Pending),
+    Enter(usize, LimiterFuture<Entry>),
+}
+
+/// A request whose next answer is awaited.
 pub(crate) struct PendingEntering {
-    answers: Pin<Box<dyn Future<Output = Entering<'static>> + Send>>,
-    is_waiting: Arc<AtomicBool>,
+    entering: Entering<'static>,
+    awaited: Awaited,
 }
 
 /// What follows for a request that all rules have admitted.
@@ -69,74 +87,70 @@ impl<'k> Entering<'k> {
                 Err(missing) => return Err((rule, missing)),
             }
         }
-        Ok(Self { rates, in_flight })
+        // Without rates there is nothing to spare by a peek.
+        let rates_have_decided = rates.asks.is_empty();
+        Ok(Self { rates, rates_have_decided, in_flight })
     }
 
     /// Asks the rules. Returns the answers if all of them are known at once.
-    pub(crate) fn ask(self) -> Result<Entering<'static>, PendingEntering> {
-        let rates = self.rates.into_owned();
-        let in_flight = self.in_flight.into_iter().map(InFlightAsk::into_owned).collect();
-        let is_waiting = Arc::new(AtomicBool::new(false));
-        let answers = Entering { rates, in_flight }.answers(Arc::clone(&is_waiting));
-        let mut pending = PendingEntering { answers: Box::pin(answers), is_waiting };
-        // What is not ready is polled again at once, with the task's own waker.
-        match pending.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(entering) => Ok(entering),
-            Poll::Pending => Err(pending),
-        }
-    }
-}
-
-impl Entering<'static> {
-    /// Returns the answers, once they are known. Sets `is_waiting` before the request waits for permits of a rate.
-    async fn answers(mut self, is_waiting: Arc<AtomicBool>) -> Self {
-        if !self.rates.asks.is_empty() {
-            self.peek().await;
-            if self.is_full() {
-                return self;
-            }
-            self.rates = match self.rates.ask() {
-                Ok(rates) => rates,
-                Err(pending) => wait_for(pending, &is_waiting).await,
-            };
-            if self.rates.asks.iter().any(Ask::is_refused) {
-                return self;
-            }
-        }
-        self.enter(|ask| !ask.is_shadow).await;
-        if self.is_full() {
-            self.in_flight.iter_mut().for_each(InFlightAsk::give_back);
-            return self;
-        }
-        self.enter(|ask| ask.is_shadow).await;
-        self
-    }
-
-    /// Asks the enforced limits whether they have room, until one has none.
-    async fn peek(&mut self) {
-        for ask in self.in_flight.iter_mut().filter(|ask| !ask.is_shadow) {
-            ask.peek().await;
-            if ask.is_refused() {
-                return;
+    pub(crate) fn ask(mut self) -> Result<Self, Box<PendingEntering>> {
+        match self.advance() {
+            None => Ok(self),
+            Some(awaited) => {
+                Err(Box::new(PendingEntering { entering: self.into_owned(), awaited }))
             }
         }
     }
 
-    /// Takes the permits of the limits that `has` selects, until one has none.
-    async fn enter(&mut self, has: impl Fn(&InFlightAsk<'_>) -> bool) {
-        for ask in self.in_flight.iter_mut().filter(|ask| has(ask)) {
-            ask.enter().await;
-            if ask.is_refused() {
-                return;
+    /// Returns what is to be asked next: the order of the decision.
+    fn next(&self) -> Step {
+        let place_of = |has: &dyn Fn(&InFlightAsk<'_>) -> bool| self.in_flight.iter().position(has);
+        if self.in_flight.iter().any(InFlightAsk::is_refused) {
+            return Step::Conclude;
+        }
+        if !self.rates_have_decided {
+            let peek = place_of(&|ask| ask.is_to_be_peeked());
+            return peek.map_or(Step::Rates, Step::Peek);
+        }
+        if self.rates.asks.iter().any(Ask::is_refused) {
+            return Step::Conclude;
+        }
+        let enforced = place_of(&|ask| ask.is_to_be_entered() && !ask.is_shadow);
+        let next = enforced.or_else(|| place_of(&|ask| ask.is_to_be_entered()));
+        next.map_or(Step::Conclude, Step::Enter)
+    }
+
+    /// Asks what is to be asked, until an answer is not known at once, or all are known.
+    fn advance(&mut self) -> Option<Awaited> {
+        loop {
+            match self.next() {
+                Step::Peek(place) => {
+                    let ask = self.in_flight.get_mut(place)?;
+                    let mut peeked = ask.peek();
+                    match peeked.take_ready() {
+                        Some(answer) => ask.peeked(answer),
+                        None => return Some(Awaited::Peek(place, peeked)),
+                    }
+                }
+                Step::Rates => {
+                    let rates = mem::replace(&mut self.rates, Question::new(Vec::new(), None));
+                    self.rates_have_decided = true;
+                    match rates.ask() {
+                        Ok(rates) => self.rates = rates,
+                        Err(pending) => return Some(Awaited::Rates(pending)),
+                    }
+                }
+                Step::Enter(place) => {
+                    let ask = self.in_flight.get_mut(place)?;
+                    let mut entered = ask.enter();
+                    match entered.take_ready() {
+                        Some(answer) => ask.entered(answer),
+                        None => return Some(Awaited::Enter(place, entered)),
+                    }
+                }
+                Step::Conclude => return None,
             }
         }
-    }
-}
-
-impl<'k> Entering<'k> {
-    /// Returns whether a limit on requests in flight refuses the request.
-    fn is_full(&self) -> bool {
-        self.in_flight.iter().any(InFlightAsk::is_refused)
     }
 
     /// Returns what follows for an admitted request, and reports it. A rule that would have fitted reports nothing if
@@ -154,25 +168,47 @@ impl<'k> Entering<'k> {
         let (permits, in_flight) = admitted(self.in_flight);
         Ok(Entered { rates, permits, in_flight })
     }
-}
 
-/// Waits for the rates' decision.
-async fn wait_for(mut pending: Pending, is_waiting: &AtomicBool) -> Question<'static> {
-    poll_fn(|cx| {
-        let answers = pending.poll(cx);
-        is_waiting.store(pending.is_waiting(), Ordering::Relaxed);
-        answers
-    })
-    .await
+    fn into_owned(self) -> Entering<'static> {
+        let Self { rates, rates_have_decided, in_flight } = self;
+        let in_flight = in_flight.into_iter().map(InFlightAsk::into_owned).collect();
+        Entering { rates: rates.into_owned(), rates_have_decided, in_flight }
+    }
 }
 
 impl PendingEntering {
     /// Returns whether the request waits for permits of a rate, and not for a decision.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.is_waiting.load(Ordering::Relaxed)
+        matches!(&self.awaited, Awaited::Rates(pending) if pending.is_waiting())
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Entering<'static>> {
-        self.answers.as_mut().poll(cx)
+        let Self { entering, awaited } = self;
+        loop {
+            match awaited {
+                Awaited::Peek(place, peeked) => {
+                    let answer = ready!(Pin::new(peeked).poll(cx));
+                    if let Some(ask) = entering.in_flight.get_mut(*place) {
+                        ask.peeked(answer);
+                    }
+                }
+                Awaited::Rates(pending) => entering.rates = ready!(pending.poll(cx)),
+                Awaited::Enter(place, entered) => {
+                    let answer = ready!(Pin::new(entered).poll(cx));
+                    if let Some(ask) = entering.in_flight.get_mut(*place) {
+                        ask.entered(answer);
+                    }
+                }
+            }
+            match entering.advance() {
+                Some(next) => *awaited = next,
+                None => {
+                    let rates = mem::replace(&mut entering.rates, Question::new(Vec::new(), None));
+                    let in_flight = mem::take(&mut entering.in_flight);
+                    let entering = Entering { rates, rates_have_decided: true, in_flight };
+                    return Poll::Ready(entering);
+                }
+            }
+        }
     }
 }

@@ -173,19 +173,38 @@ impl LimitFields {
 /// Returns the member of `RateLimit-Policy` of a limit on requests in flight.
 pub(crate) fn in_flight_policy(name: &str, limit: u32) -> HeaderValue {
     let mut buffer = Buffer::new();
-    header_value([&string(name), QUOTA, buffer.format(limit), IN_FLIGHT].concat())
+    in_flight_field(name, &[QUOTA, buffer.format(limit), IN_FLIGHT])
 }
 
 /// Returns the member of `RateLimit` of a limit on requests in flight. It has no time, because none is known after which
 /// there is room.
 pub(crate) fn in_flight_member(name: &str, remaining: u32) -> HeaderValue {
     let mut buffer = Buffer::new();
-    header_value([&string(name), REMAINING, buffer.format(remaining)].concat())
+    in_flight_field(name, &[REMAINING, buffer.format(remaining)])
+}
+
+fn in_flight_field(name: &str, parameters: &[&str]) -> HeaderValue {
+    let name = string(name);
+    let length = name.len() + parameters.iter().map(|part| part.len()).sum::<usize>();
+    // One allocation, because it is made for each response.
+    let mut field = String::with_capacity(length);
+    field.push_str(&name);
+    field.extend(parameters.iter().copied());
+    header_value(field)
 }
 
 /// Returns printable ASCII as a structured field's string.
 fn string(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', r"\\").replace('"', r#"\""#))
+    let mut string = String::with_capacity(text.len() + 2);
+    string.push('"');
+    for character in text.chars() {
+        if matches!(character, '\\' | '"') {
+            string.push('\\');
+        }
+        string.push(character);
+    }
+    string.push('"');
+    string
 }
 
 /// Rounds up, to one second at least, so that a client that waits this long has waited enough.

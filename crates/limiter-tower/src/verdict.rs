@@ -35,7 +35,7 @@ pub(crate) enum Verdict {
 /// A decision that is awaited.
 pub(crate) enum Undecided {
     Rates(Pending),
-    Entering(PendingEntering),
+    Entering(Box<PendingEntering>),
 }
 
 impl Undecided {
@@ -136,7 +136,7 @@ impl Config {
     }
 
     /// Decides by rates and by limits on requests in flight.
-    fn decide_entering(self: &Arc<Self>, head: Head<'_>) -> Result<Verdict, PendingEntering> {
+    fn decide_entering(self: &Arc<Self>, head: Head<'_>) -> Result<Verdict, Box<PendingEntering>> {
         if self.passes(head) {
             let after = After::new(self, Vec::new(), Vec::new());
             return Ok(Verdict::Hold(Box::new(Holding::new(self, head, after, None))));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_core::{Error, Key, Occupancy, Source};
+use limiter_core::{Entry, Error, Key, LimiterFuture, Occupancy, Source};
 
 use super::{
     InFlightRule,
@@ -27,6 +27,9 @@ pub(crate) struct InFlightAsk<'k> {
     answer: Option<Result<Answer, Error>>,
     /// `None` unless it was taken.
     permit: Option<RulePermit>,
+    is_peeked: bool,
+    /// When it was entered, if that is reported.
+    asked_at: Option<Instant>,
     /// How long the limiter took to decide, if that is reported.
     elapsed: Option<Duration>,
 }
@@ -69,8 +72,17 @@ impl InFlightRule {
 impl<'k> InFlightAsk<'k> {
     pub(super) fn new(rule: &InFlightRule, key: Key<'k>, limit: u32) -> Self {
         let is_shadow = !rule.mode().enforces(rule.name(), &key);
-        let (answer, permit, elapsed) = (None, None, None);
-        Self { rule: rule.clone(), key, limit, is_shadow, answer, permit, elapsed }
+        Self {
+            rule: rule.clone(),
+            key,
+            limit,
+            is_shadow,
+            answer: None,
+            permit: None,
+            is_peeked: false,
+            asked_at: None,
+            elapsed: None,
+        }
     }
 
     /// Sets the limit, in place of the rule's own.
@@ -79,15 +91,30 @@ impl<'k> InFlightAsk<'k> {
     }
 
     pub(crate) fn into_owned(self) -> InFlightAsk<'static> {
-        let Self { rule, key, limit, is_shadow, answer, permit, elapsed } = self;
+        let Self { rule, key, limit, is_shadow, answer, permit, is_peeked, asked_at, elapsed } =
+            self;
         let key = key.into_owned();
-        InFlightAsk { rule, key, limit, is_shadow, answer, permit, elapsed }
+        InFlightAsk { rule, key, limit, is_shadow, answer, permit, is_peeked, asked_at, elapsed }
     }
 
-    /// Asks whether there is room, and takes nothing. Only a refusal or a failure is an answer: else the rule is to be
-    /// [entered](Self::enter).
-    pub(crate) async fn peek(&mut self) {
-        let peeked = self.rule.settings.limiter.peek(&self.key, self.limit).await;
+    /// Returns whether an enforced rule has not been asked for room.
+    pub(crate) const fn is_to_be_peeked(&self) -> bool {
+        !self.is_shadow && !self.is_peeked
+    }
+
+    /// Returns whether the rule has not answered.
+    pub(crate) const fn is_to_be_entered(&self) -> bool {
+        self.answer.is_none()
+    }
+
+    /// Asks whether there is room, and takes nothing. The answer is for [`peeked`](Self::peeked).
+    pub(crate) fn peek(&mut self) -> LimiterFuture<Occupancy> {
+        self.is_peeked = true;
+        self.rule.settings.limiter.peek(&self.key, self.limit)
+    }
+
+    /// Stores what a peek found, if it is a refusal or a failure: else the rule is to be [entered](Self::enter).
+    pub(crate) fn peeked(&mut self, peeked: Result<Occupancy, Error>) {
         self.answer = match peeked {
             // Without a state, the limiter decides when it is entered.
             Ok(occupancy) if matches!(occupancy.source(), Source::Failure | Source::FullTable) => {
@@ -99,27 +126,22 @@ impl<'k> InFlightAsk<'k> {
         };
     }
 
-    /// Takes a permit, unless the rule has answered already.
-    pub(crate) async fn enter(&mut self) {
-        if self.answer.is_some() {
-            return;
-        }
-        let asked_at = cfg!(feature = "metrics").then(Instant::now);
-        let entered = self.rule.settings.limiter.enter(&self.key, self.limit).await;
-        self.elapsed = asked_at.map(|asked_at| asked_at.elapsed());
+    /// Takes a permit. The answer is for [`entered`](Self::entered).
+    pub(crate) fn enter(&mut self) -> LimiterFuture<Entry> {
+        self.asked_at = cfg!(feature = "metrics").then(Instant::now);
+        self.rule.settings.limiter.enter(&self.key, self.limit)
+    }
+
+    /// Stores an entry, and its permit.
+    pub(crate) fn entered(&mut self, entered: Result<Entry, Error>) {
+        self.elapsed = self.asked_at.map(|asked_at| asked_at.elapsed());
         self.answer = Some(entered.map(|entry| {
             let answer = Answer { is_admitted: entry.is_admitted(), occupancy: entry.occupancy() };
             let permit = entry.into_permit();
-            let permit =
+            self.permit =
                 permit.map(|permit| RulePermit::new(&self.rule, &self.key, self.is_shadow, permit));
-            self.permit = permit;
             answer
         }));
-    }
-
-    /// Gives the permit back, because the request is not forwarded.
-    pub(crate) fn give_back(&mut self) {
-        self.permit = None;
     }
 
     /// Returns the permit, if one was taken.

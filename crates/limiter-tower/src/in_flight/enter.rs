@@ -89,7 +89,8 @@ impl<'r> Enter<'r> {
         if let Some(limit) = limit {
             ask = ask.under(limit);
         }
-        ask.enter().await;
+        let entered = ask.enter().await;
+        ask.entered(entered);
         let asks = vec![ask];
         match refused(&asks) {
             Some(refused) => Err(refused),
