@@ -85,15 +85,14 @@ impl Holding {
     /// charge, and adds what clients and outer layers may read.
     pub(crate) fn leave<R: Body>(mut self, mut response: Response<R>) -> Response<ResponseBody<R>> {
         let hold = self.hold.take();
-        let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS
-            || self.is_connect && response.status().is_success();
-        if let Some(hold) = hold.as_ref().filter(|_| switches)
+        let ends = self.ends_with_head(&response);
+        if let Some(hold) = hold.as_ref().filter(|_| ends && self.switches_protocols(&response))
             // What a handler holds is another reference.
             && Arc::strong_count(&hold.permits) == 1
         {
             hold.permits.report_upgrade();
         }
-        let hold = hold.filter(|_| !switches && !self.ends_with_head(&response));
+        let hold = hold.filter(|_| !ends);
         if let Some(after) = self.after {
             after.leave(&mut response);
         }
@@ -105,10 +104,15 @@ impl Holding {
 
     /// Returns whether no body is sent, whatever the response has.
     fn ends_with_head<R: Body>(&self, response: &Response<R>) -> bool {
-        let status = response.status();
-        self.is_head
-            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-            || response.body().is_end_stream()
+        const WITHOUT_BODY: [StatusCode; 3] =
+            [StatusCode::SWITCHING_PROTOCOLS, StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
+        self.is_head || WITHOUT_BODY.contains(&response.status()) || response.body().is_end_stream()
+    }
+
+    /// Returns whether the connection goes on after the response in another protocol, or as a tunnel.
+    fn switches_protocols<R>(&self, response: &Response<R>) -> bool {
+        response.status() == StatusCode::SWITCHING_PROTOCOLS
+            || self.is_connect && response.status().is_success()
     }
 }
 

@@ -215,7 +215,8 @@ impl RateLimitLayer {
     }
 
     /// Calls `observer` with what each rule did with each request, in place of an earlier observer. It
-    /// is called on the request's path, so it must not block.
+    /// is called on the request's path, so it must not block. Limits on requests in flight have
+    /// [observers of their own](InFlightRule::observe), because permits have events after the request.
     #[must_use]
     pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
         self.with(|config| config.observer = Observer(Some(Arc::new(observer))))

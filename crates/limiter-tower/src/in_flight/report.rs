@@ -35,7 +35,7 @@ impl InFlightRule {
             outcome,
             self.settings.limiter.store(),
             elapsed,
-            error,
+            error.map_or(Ok(occupancy), Err),
         );
         let _ = elapsed;
         self.send(InFlightEventKind::Request(outcome), key, occupancy, error);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Decision, Error, ErrorKind, KnownQuotas, Policy, Source};
+use limiter_core::{Decision, Error, ErrorKind, KnownQuotas, Occupancy, Policy, Source};
 use metrics::{SharedString, counter, gauge, histogram};
 
 use super::{Event, Outcome};
@@ -22,8 +22,7 @@ pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
         // The usage of a decision without a state is a placeholder.
         None | Some((_, Source::Failure)) => {}
         Some((_, Source::FullTable)) => {
-            counter!("ratelimit_full_table_total", "policy" => policy, "result" => event.outcome.name())
-                .increment(1);
+            record_full_table(policy, event.outcome);
         }
         Some((decision, _)) => record_usage(&policy, decision),
     }
@@ -55,9 +54,20 @@ pub(crate) fn record_in_flight(
     outcome: Outcome,
     store: &'static str,
     elapsed: Option<Duration>,
-    error: Option<&Error>,
+    answer: Result<Option<Occupancy>, &Error>,
 ) {
-    record_request(&label(rule), outcome, store, elapsed, error);
+    let policy = label(rule);
+    record_request(&policy, outcome, store, elapsed, answer.err());
+    if let Ok(Some(occupancy)) = answer
+        && occupancy.source() == Source::FullTable
+    {
+        record_full_table(policy, outcome);
+    }
+}
+
+fn record_full_table(policy: SharedString, outcome: Outcome) {
+    counter!("ratelimit_full_table_total", "policy" => policy, "result" => outcome.name())
+        .increment(1);
 }
 
 /// Records that this process holds a permit more.

@@ -247,3 +247,45 @@ async fn a_service_that_is_ready_holds_nothing() {
     drop(future);
     assert_eq!(counter.held(), 0);
 }
+
+/// Notes how many permits are held when it is dropped.
+struct Noted(Counter, std::sync::mpsc::Sender<u32>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.1.send(self.0.held()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn work_ends_before_its_permit_is_given_back() {
+    let (rule, counter) = rule(1);
+    let (sender, at_drop) = std::sync::mpsc::channel();
+    let noted = move || Noted(counter.clone(), sender.clone());
+    let in_handler = noted.clone();
+    // The handler's future.
+    let service = behind(&rule, move |_| {
+        let noted = in_handler();
+        async move {
+            let _noted = noted;
+            pending().await
+        }
+    });
+    drop(start(&service));
+    assert_eq!((at_drop.recv().unwrap(), rule.held()), (1, 0));
+    // The body.
+    let layer = RateLimitLayer::only_in_flight(rule.clone());
+    let service = layer.layer(service_fn(move |_: Request<Body>| {
+        let noted = noted();
+        let frames = tokio_stream::iter([1, 2].map(move |_| {
+            let _noted = &noted;
+            Ok::<_, Infallible>(Frame::data(bytes::Bytes::from("data")))
+        }));
+        let body = http_body_util::StreamBody::new(frames);
+        ready(Ok::<_, Infallible>(Response::new(http_body_util::combinators::UnsyncBoxBody::new(
+            body,
+        ))))
+    }));
+    drop(service.oneshot(Request::new(Body::default())).await.unwrap());
+    assert_eq!((at_drop.recv().unwrap(), rule.held()), (1, 0));
+}

@@ -6,7 +6,7 @@ use http::{Request, StatusCode};
 use limiter_core::{Key, Policy, Quota};
 use limiter_tower::{
     InFlightRule, RateLimitLayer,
-    key::{FixedKey, HeaderKey, MaybeKey},
+    key::{FixedKey, HeaderKey, MaybeKey, key_fn},
     refusal::Reason,
     rule::Mode,
 };
@@ -158,6 +158,21 @@ fn a_key_that_clients_choose_needs_a_rule_beside_it() {
     );
     let api = for_all(limiter_of(Policy::gcra("api", Quota::per_hour(10))).0);
     let _layer = RateLimitLayer::all([api]).in_flight(chosen());
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn a_full_table_refuses_and_is_counted() {
+    use limiter_core::InFlight;
+    let recorded = crate::metrics::record(async {
+        let limiter = InFlight::builder("uploads", 5).capacity(1).build().unwrap();
+        let by_path = key_fn(|head| Some(head.path().into())).verified().or_reject();
+        let service = behind(&InFlightRule::new(limiter, by_path), two_frames);
+        let first = service.clone().oneshot(of_path("/")).await.unwrap();
+        let refused = service.clone().oneshot(of_path("/other")).await.unwrap();
+        assert_eq!((first.status().as_u16(), refused.status().as_u16()), (200, 429));
+    });
+    assert_eq!(recorded["ratelimit_full_table_total policy=uploads result=denied"], [1.0]);
 }
 
 #[cfg(feature = "metrics")]
