@@ -20,7 +20,7 @@ macro_rules! pages {
     ($($name:ident)*) => {$(
         #[cfg_attr(
             any(feature = "axum", not(doctest)),
-            doc = include_str!(concat!("../docs/", stringify!($name), ".md"))
+            doc = include_str!(concat!("../docs/guide/", stringify!($name), ".md"))
         )]
         ///
         /// [`Admission::strike`]: crate::ask::Admission::strike

@@ -9,7 +9,7 @@ use crate::{
 
 const ALERTS: &str = include_str!("../../alerts.yml");
 const METRICS: [&str; 2] = [
-    include_str!("../../../../crates/limiter-tower/docs/metrics.md"),
+    include_str!("../../../../crates/limiter-tower/docs/guide/metrics.md"),
     include_str!("../../README.md"),
 ];
 
