@@ -224,9 +224,9 @@ where
     F: Fn(&Request<()>) -> W,
     W: Future<Output = StatusCode> + Send + 'static,
 {
-    type Response = Response<()>;
+    type Response = Response<String>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<()>, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<String>, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -235,7 +235,7 @@ where
     fn call(&mut self, request: Request<()>) -> Self::Future {
         let work = (self.0)(&request);
         Box::pin(async move {
-            let mut response = Response::new(());
+            let mut response = Response::new(String::new());
             *response.status_mut() = work.await;
             Ok(response)
         })
