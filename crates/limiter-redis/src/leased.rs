@@ -111,7 +111,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
             Some(Ok(Ok(answered))) => return Ok(answered),
             Some(Ok(Err(error))) => error,
             Some(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
-            None if awaited.is_asked_for() => Arc::new(CallError::new(Fault::NoReply, NO_LEASE)),
+            None if awaited.leave() => Arc::new(CallError::new(Fault::NoReply, NO_LEASE)),
             None => Arc::new(deadline.no_time()),
         };
         self.sender.report(EventKind::StoreError(reported(&failed)), &self.handle, key);

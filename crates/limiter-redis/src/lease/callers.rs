@@ -4,7 +4,7 @@ use std::{
     mem,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicU8, Ordering::Relaxed},
     },
 };
 
@@ -27,7 +27,7 @@ struct Caller {
     cost: Cost,
     since: Timestamp,
     answer: oneshot::Sender<Outcome<Answered>>,
-    is_asked_for: Arc<AtomicBool>,
+    claim: Arc<Claim>,
     /// Counts it among the operations under way.
     _operating: Operating,
 }
@@ -47,9 +47,12 @@ pub(crate) enum Found {
 /// The answer that a caller waits for.
 pub(crate) struct Awaited {
     pub(crate) answer: oneshot::Receiver<Outcome<Answered>>,
-    /// Whether the store was asked for its permits, which may be charged from then on.
-    is_asked_for: Arc<AtomicBool>,
+    claim: Arc<Claim>,
 }
+
+/// What came first: that the store was asked for a caller's permits, or that the caller left.
+#[derive(Default)]
+struct Claim(AtomicU8);
 
 /// What a caller gets.
 pub(crate) enum Answered {
@@ -64,29 +67,42 @@ pub(crate) enum Permits {
 }
 
 impl Awaited {
-    /// Returns whether its permits may have been charged.
-    pub(crate) fn is_asked_for(&self) -> bool {
-        self.is_asked_for.load(Relaxed)
+    /// Ends the wait. Returns whether the permits may have been charged; if not, the store is not asked for them any more.
+    pub(crate) fn leave(self) -> bool {
+        !self.claim.is_first(Claim::LEFT)
+    }
+}
+
+impl Claim {
+    const ASKED_FOR: u8 = 1;
+    const LEFT: u8 = 2;
+
+    /// Sets what has happened, unless the other came first.
+    fn is_first(&self, event: u8) -> bool {
+        match self.0.compare_exchange(0, event, Relaxed, Relaxed) {
+            Ok(_) => true,
+            Err(earlier) => earlier == event,
+        }
     }
 }
 
 impl Callers {
     pub(super) fn add(&mut self, cost: Cost, since: Timestamp, operating: Operating) -> Awaited {
         let (send, answer) = oneshot::channel();
-        let is_asked_for = Arc::new(AtomicBool::new(false));
+        let claim = Arc::<Claim>::default();
         self.0.push(Caller {
             cost,
             since,
             answer: send,
-            is_asked_for: Arc::clone(&is_asked_for),
+            claim: Arc::clone(&claim),
             _operating: operating,
         });
-        Awaited { answer, is_asked_for }
+        Awaited { answer, claim }
     }
 
-    /// Notes that the store is asked for all. Returns the smallest cost, and the sum of them.
-    pub(super) fn are_asked_for(&self) -> (Option<Cost>, u64) {
-        self.0.iter().for_each(|caller| caller.is_asked_for.store(true, Relaxed));
+    /// Notes that the store is asked for all, and removes those that have left. Returns the smallest cost, and the sum of them.
+    pub(super) fn are_asked_for(&mut self) -> (Option<Cost>, u64) {
+        self.0.retain(|it| !it.answer.is_closed() && it.claim.is_first(Claim::ASKED_FOR));
         let costs = || self.0.iter().map(|caller| caller.cost);
         (costs().min(), costs().fold(0, |sum, cost| sum.saturating_add(cost.get())))
     }
@@ -137,5 +153,28 @@ impl Callers {
     /// Forgets all, who learn that the runtime was shut down.
     pub(super) fn clear(&mut self) {
         self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::request::UnderWay;
+
+    /// A caller that has left was told that nothing is charged for it.
+    #[test]
+    fn the_store_is_not_asked_for_a_caller_that_has_left() {
+        let under_way = Arc::new(UnderWay::default());
+        let mut callers = Callers::default();
+        let since = Timestamp::from_nanos(0);
+        let mut add = |cost| callers.add(Cost::of(cost), since, under_way.begin().unwrap());
+        let [left, stays, dropped] = [3, 5, 7].map(&mut add);
+        assert!(!left.leave());
+        drop(dropped);
+        assert_eq!(callers.are_asked_for(), (Some(Cost::of(5)), 5));
+        // It is asked for again with the next request.
+        assert_eq!(callers.are_asked_for(), (Some(Cost::of(5)), 5));
+        assert!(stays.leave(), "its permits may be charged");
+        assert_eq!(callers.are_asked_for(), (None, 0));
     }
 }
