@@ -35,6 +35,9 @@ pub(super) enum Fate {
     Refused(&'static str),
 }
 
+/// Decides what becomes of a call of a script.
+type Decide = dyn FnMut(&str) -> Fate + Send;
+
 /// A client whose calls are counted.
 #[derive(Clone)]
 pub(super) struct Client(Arc<Inner>);
@@ -44,7 +47,7 @@ struct Inner {
     server: Mutex<Server>,
     spawned: Mutex<Vec<Task>>,
     calls: Mutex<Vec<(&'static str, usize)>>,
-    fate: Mutex<Box<dyn FnMut(&str) -> Fate + Send>>,
+    fate: Mutex<Box<Decide>>,
     is_cluster: bool,
 }
 

@@ -154,10 +154,10 @@ impl Seen {
             match reply {
                 Reply::Error(_) => add(&self.errors),
                 Reply::Array(all) if all.len() == 2 && all[0] == Reply::Integer(1) => {
-                    add(&self.admitted)
+                    add(&self.admitted);
                 }
                 Reply::Array(all) if all.len() == 2 && all[0] == Reply::Integer(0) => {
-                    add(&self.refused)
+                    add(&self.refused);
                 }
                 Reply::Array(all) => all.iter().for_each(|one| match one {
                     Reply::Integer(renewed @ 0..=2) => {
