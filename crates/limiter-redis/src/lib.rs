@@ -63,7 +63,7 @@
 //! [`connect`] distinguishes them by the address. Scripts need no installation: they are sent when the
 //! server does not have them. A user of the server needs `+evalsha +eval +time +get +set +del`, for logs and
 //! sub-windows also `+pexpire +llen +lrange +lset +rpush +ltrim +lrem`, for requests in flight `+pexpire +pttl +zadd
-//! +zrem +zcard +zcount +zscore +zremrangebyscore`, on the keys `~limiter:*`, and in a cluster `+cluster|slots` and
+//! +zrem +zcard +zcount +zmscore +zremrangebyscore`, on the keys `~limiter:*`, and in a cluster `+cluster|slots` and
 //! `+cluster|nodes`. Without the last one, a partitioned node's older map of the slots may
 //! replace a newer one.
 //!

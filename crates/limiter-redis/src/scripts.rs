@@ -125,7 +125,7 @@ pub const SCRIPT_COMMANDS: &[&str] = &[
     "ZREM",
     "ZCARD",
     "ZCOUNT",
-    "ZSCORE",
+    "ZMSCORE",
     "ZREMRANGEBYSCORE",
 ];
 

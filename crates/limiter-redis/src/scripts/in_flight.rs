@@ -46,9 +46,8 @@ impl Scripts {
         for (key, permits) in permits {
             keys.push(key.clone());
             arguments.push(number(permits.len()));
-            for PermitId { id, limit } in permits {
-                arguments.extend([id.clone(), number(limit)]);
-            }
+            arguments.extend(permits.iter().map(|permit| permit.id.clone()));
+            arguments.extend(permits.iter().map(|permit| number(permit.limit)));
         }
         ScriptCall { keys, ..ScriptCall::of(&self.renew, arguments) }
     }

@@ -41,36 +41,47 @@ pub(super) fn enter(call: &mut Call<'_>) -> Result<Reply, Reply> {
 pub(super) fn renew(call: &mut Call<'_>) -> Result<Reply, Reply> {
     let (lasts, mut replies) = (call.arguments.number()?, Vec::new());
     for key in call.keys.clone() {
-        let mut is_renewed = false;
-        for _ in 0..call.arguments.number()? {
-            let (id, limit) = (call.arguments.text()?, call.arguments.permits()?);
-            let renewed = renew_permit(call, key, (id, limit), lasts);
-            is_renewed |= renewed.is_ok_and(|reply| reply > 0);
-            replies.push(replied("ZSCORE", renewed));
-        }
-        if is_renewed {
+        let count = call.arguments.number()?;
+        let ids: Result<Vec<_>, Reply> = (0..count).map(|_| call.arguments.text()).collect();
+        let limits: Result<Vec<_>, Reply> = (0..count).map(|_| call.arguments.permits()).collect();
+        let permits: Vec<_> = ids?.into_iter().zip(limits?).collect();
+        let Ok(renewed) = renew_key(call, key, &permits, lasts) else {
+            replies.extend(permits.iter().map(|_| replied("ZMSCORE", Err(WrongType))));
+            continue;
+        };
+        if renewed.iter().any(|reply| *reply > 0) {
             extend(call, key, lasts);
         }
+        replies.extend(renewed.into_iter().map(Reply::Integer));
     }
     Ok(Reply::Array(replies))
 }
 
-/// Returns 1 if a permit was kept, 2 if it was restored, and 0 if it is lost.
-fn renew_permit(
+/// Returns for each permit 1 if it was kept, 2 if it was restored, and 0 if it is lost.
+fn renew_key(
     call: &mut Call<'_>,
     key: &[u8],
-    (id, limit): (&str, u64),
+    permits: &[(&str, u64)],
     lasts: i64,
-) -> Result<i64, WrongType> {
-    let is_there = |permits: &mut Permits| permits.contains_key(id.as_bytes());
-    let reply = match call.space.with_sorted_set(key, is_there)? {
-        true => 1,
-        false if has_room(call.space, key, limit, call.now)? => 2,
-        false => return Ok(0),
-    };
-    let deadline = call.now + lasts;
-    call.space.with_sorted_set(key, |permits| permits.insert(id.into(), deadline))?;
-    Ok(reply)
+) -> Result<Vec<i64>, WrongType> {
+    let (now, deadline) = (call.now, call.now + lasts);
+    let mut renewed = call.space.with_sorted_set(key, |held| {
+        let kept = |(id, _): &(&str, u64)| match held.get_mut(id.as_bytes()) {
+            Some(score) => {
+                *score = deadline;
+                1
+            }
+            None => 0,
+        };
+        permits.iter().map(kept).collect::<Vec<_>>()
+    })?;
+    for ((id, limit), reply) in permits.iter().zip(&mut renewed) {
+        if *reply == 0 && has_room(call.space, key, *limit, now)? {
+            call.space.with_sorted_set(key, |held| held.insert((*id).into(), deadline))?;
+            *reply = 2;
+        }
+    }
+    Ok(renewed)
 }
 
 pub(super) fn leave(call: &mut Call<'_>) -> Result<Reply, Reply> {
