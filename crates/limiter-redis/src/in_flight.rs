@@ -6,8 +6,12 @@
 //! before the server gives its place to another one.
 
 pub(crate) mod builder;
+mod checks;
 mod expiry;
 mod fallback;
+mod held;
+mod ids;
+mod leave;
 mod leaves;
 mod permit;
 mod renewal;
@@ -27,12 +31,7 @@ use limiter_core::{
     Occupancy,
 };
 
-use self::{
-    builder::check_limit,
-    permit::{Held, Permit},
-    shared::Shared,
-    table::Leave,
-};
+use self::{checks::check_limit, held::Held, leave::Leave, permit::Permit, shared::Shared};
 use crate::{
     client::{
         ScriptClient,
@@ -40,7 +39,6 @@ use crate::{
         faults::{CallError, Fault},
     },
     counters::Counters,
-    limiter::RedisLimiter,
     scripts::in_flight::EnterReply,
     waiting,
 };
@@ -278,27 +276,6 @@ impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
             let outcome = shared.ask(&key, call, |_, outcome, _| outcome.map(drop));
             outcome.await.map_err(|error| shared.named(error))
         })
-    }
-}
-
-impl<C: ScriptClient> RedisLimiter<C> {
-    /// Returns a limiter of requests in flight with the client and the settings of this one. It has its own circuit breaker
-    /// and counters.
-    ///
-    /// ```no_run
-    /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
-    /// let uploads = limiter.in_flight("uploads", 3)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`RedisInFlightBuilder::build_on`](crate::RedisInFlightBuilder::build_on).
-    pub fn in_flight(&self, name: &str, limit: u32) -> Result<RedisInFlight<C>, Error> {
-        let context = &self.sender.context;
-        let builder = builder::RedisInFlightBuilder::new(name, limit, context.settings.clone());
-        builder.with_random_seed().build(self.sender.client.clone(), context.id.sibling())
     }
 }
 

@@ -106,28 +106,15 @@ fn function(name: &str) -> &'static str {
 #[doc(hidden)]
 pub const CALL_COMMANDS: &[&str] = &["EVALSHA", "EVAL"];
 
-/// The commands that scripts call.
+/// The commands that scripts of rates call.
 #[doc(hidden)]
-pub const SCRIPT_COMMANDS: &[&str] = &[
-    "TIME",
-    "GET",
-    "SET",
-    "DEL",
-    "PEXPIRE",
-    "LLEN",
-    "LRANGE",
-    "LSET",
-    "RPUSH",
-    "LTRIM",
-    "LREM",
-    "PTTL",
-    "ZADD",
-    "ZREM",
-    "ZCARD",
-    "ZCOUNT",
-    "ZMSCORE",
-    "ZREMRANGEBYSCORE",
-];
+pub const SCRIPT_COMMANDS: &[&str] =
+    &["TIME", "GET", "SET", "DEL", "PEXPIRE", "LLEN", "LRANGE", "LSET", "RPUSH", "LTRIM", "LREM"];
+
+/// The commands that scripts of requests in flight call, apart from those of rates.
+#[doc(hidden)]
+pub const IN_FLIGHT_COMMANDS: &[&str] =
+    &["PTTL", "ZADD", "ZREM", "ZCARD", "ZCOUNT", "ZMSCORE", "ZREMRANGEBYSCORE"];
 
 /// The scripts that limiters send.
 #[derive(Debug)]

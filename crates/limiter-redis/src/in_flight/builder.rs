@@ -6,9 +6,14 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Clock, Error, ErrorKind, LimiterId};
+use limiter_core::{Clock, Error, LimiterId};
 
-use super::{RedisInFlight, expiry::Expiry, shared::Shared};
+use super::{
+    RedisInFlight,
+    checks::{check_limit, check_name},
+    expiry::Expiry,
+    shared::Shared,
+};
 use crate::{
     client::{
         ScriptClient,
@@ -17,6 +22,7 @@ use crate::{
     },
     context::Settings,
     events::Event,
+    limiter::RedisLimiter,
     local::fallback::FailurePolicy,
 };
 
@@ -145,8 +151,8 @@ impl RedisInFlightBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if the name is empty, longer than 64 bytes, or has a character that is not printable
-    /// ASCII. [`ErrorKind::InvalidSetting`] if the limit is zero, or a setting is out of its range.
+    /// [`InvalidName`](limiter_core::ErrorKind::InvalidName) if the name is empty, longer than 64 bytes, or has a character that is not printable
+    /// ASCII. [`InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the limit is zero, or a setting is out of its range.
     pub fn build_on<C: ScriptClient>(self, client: C) -> Result<RedisInFlight<C>, Error> {
         self.build(client, LimiterId::new())
     }
@@ -170,24 +176,23 @@ impl RedisInFlightBuilder {
     }
 }
 
-fn check_name(name: &str) -> Result<(), Error> {
-    let fault = if name.is_empty() {
-        "use at least one character"
-    } else if name.len() > 64 {
-        "use at most 64 bytes"
-    } else if !name.bytes().all(|byte| matches!(byte, 0x20..=0x7e)) {
-        "use printable ASCII only"
-    } else {
-        return Ok(());
-    };
-    Err(Error::new(ErrorKind::InvalidName, format!("invalid limiter name {name:?}: {fault}")))
-}
-
-/// Returns an error if `limit` can't be a limiter's own.
-pub(super) fn check_limit(limit: u32) -> Result<(), Error> {
-    if limit > 0 {
-        return Ok(());
+impl<C: ScriptClient> RedisLimiter<C> {
+    /// Returns a limiter of requests in flight with the client and the settings of this one. It has its own circuit breaker
+    /// and counters.
+    ///
+    /// ```no_run
+    /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
+    /// let uploads = limiter.in_flight("uploads", 3)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisInFlightBuilder::build_on`].
+    pub fn in_flight(&self, name: &str, limit: u32) -> Result<RedisInFlight<C>, Error> {
+        let context = &self.sender.context;
+        let builder = RedisInFlightBuilder::new(name, limit, context.settings.clone());
+        builder.with_random_seed().build(self.sender.client.clone(), context.id.sibling())
     }
-    let message = "invalid limit \"0\": it would refuse every request; use 1 or more";
-    Err(Error::new(ErrorKind::InvalidSetting, message))
 }

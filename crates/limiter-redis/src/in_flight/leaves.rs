@@ -5,14 +5,13 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
+    leave::{Leave, Waiting},
     shared::{Gate, Shared},
-    table::Leave,
 };
 use crate::{
     call::{
         deadline::Deadline,
         queue::{Turn, let_ready_tasks_run},
-        request::Operating,
     },
     client::{ScriptClient, faults::reported},
     events::EventKind,
@@ -22,15 +21,6 @@ use crate::{
 /// The time after a call that failed until the next one, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// A permit that waits to be given back. The end of a program can wait for it.
-pub(crate) struct Waiting {
-    leave: Leave,
-    /// After the next call that fails.
-    pause: Duration,
-    /// Absent if too many operations are under way.
-    _operating: Option<Operating>,
-}
 
 impl<C: ScriptClient> Shared<C> {
     /// Gives permits back, in one call with others of the same moment.

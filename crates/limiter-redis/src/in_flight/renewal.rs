@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    permit::Held,
+    held::Held,
     shared::{BY_CLOCK, Gate, Shared},
     table::Changes,
 };

@@ -12,12 +12,7 @@ use bytes::Bytes;
 use limiter_core::{Error, LimiterId, Timestamp};
 use tokio::sync::oneshot;
 
-use super::{
-    expiry::Expiry,
-    leaves::Waiting,
-    permit::Held,
-    table::{Ids, Table},
-};
+use super::{expiry::Expiry, held::Held, ids::Ids, leave::Waiting, table::Table};
 use crate::{
     call::{
         breaker,

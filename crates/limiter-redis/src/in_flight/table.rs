@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    hash::BuildHasher,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use foldhash::quality::SeedableRandomState;
 use limiter_core::Timestamp;
 
-use super::{expiry::Expiry, permit::Held};
+use super::{expiry::Expiry, held::Held, leave::Leave};
 use crate::scripts::in_flight::Renewed;
 
 pub(crate) struct Table {
@@ -46,14 +45,6 @@ enum Stage {
     Renewing,
     /// A renewal has failed, and is repeated.
     Paused,
-}
-
-/// A permit to give back, and until when the store may count it.
-#[derive(Clone, Debug)]
-pub(crate) struct Leave {
-    pub(crate) key: Bytes,
-    pub(crate) number: u64,
-    pub(crate) until: Timestamp,
 }
 
 /// What follows from the time, or from a renewal.
@@ -265,39 +256,4 @@ impl Entry {
     fn begin(&mut self, now: Timestamp) {
         (self.stage, self.attempted) = (Stage::Renewing, now);
     }
-}
-
-/// The ids of permits: 8 characters that differ between processes, and a number.
-#[derive(Debug)]
-pub(crate) struct Ids {
-    prefix: [u8; 8],
-}
-
-const CHARACTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
-
-impl Ids {
-    /// Returns ids that differ from those by another seed.
-    pub(crate) fn new(hasher: &SeedableRandomState) -> Self {
-        let random = hasher.hash_one("ids of permits");
-        Self { prefix: std::array::from_fn(|place| character(random >> (6 * place))) }
-    }
-
-    /// Returns the id with a number, of 16 bytes at most for any number that is reached.
-    pub(crate) fn id(&self, number: u64) -> Bytes {
-        let mut id = self.prefix.to_vec();
-        let mut left = number;
-        loop {
-            id.push(character(left));
-            left >>= 6;
-            if left == 0 {
-                return id.into();
-            }
-        }
-    }
-}
-
-/// Returns the character of the lowest six bits.
-fn character(bits: u64) -> u8 {
-    let place = usize::try_from(bits % 64).unwrap_or(0);
-    CHARACTERS.get(place).copied().unwrap_or(b'0')
 }
