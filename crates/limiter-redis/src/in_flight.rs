@@ -46,7 +46,7 @@ use crate::{
 /// Limits how many requests of a key are in flight at once, in all processes that use the same server, prefix and name.
 ///
 /// A request costs two calls: one when it enters, and one when its permit is dropped, which nobody waits for. A permit that
-/// is held for longer than a third of its [expiry](RedisInFlightBuilder::expires_after) is renewed, with all others of this
+/// is held for longer than a third of its [expiry](crate::RedisInFlightBuilder::expires_after) is renewed, with all others of this
 /// process in one call, in a cluster one for each slot.
 ///
 /// A permit is [lost](limiter_core::InFlightPermit::is_lost) if the store can't be reached for nearly the expiry, or if the
@@ -134,7 +134,7 @@ impl<C: ScriptClient> RedisInFlight<C> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`] if `key` is a secret, and the limiter was built without
-    /// [a secret](RedisInFlightBuilder::key_secret) to key its digest with.
+    /// [a secret](crate::RedisInFlightBuilder::key_secret) to key its digest with.
     pub fn stored_key<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<u8>, Error> {
         self.shared.keys.of(&key.into()).map(Vec::from)
     }
