@@ -170,7 +170,7 @@ impl Refused {
     pub fn status(&self) -> StatusCode {
         match self.reason() {
             Reason::Quota(_) => StatusCode::TOO_MANY_REQUESTS,
-            Reason::InFlight(_) if !self.in_flight().all(|it| it.is_unavailable) => {
+            Reason::InFlight(_) if !self.in_flight().any(|it| it.is_unavailable) => {
                 StatusCode::TOO_MANY_REQUESTS
             }
             Reason::Unavailable | Reason::InFlight(_) | Reason::PermitLost => {

@@ -34,6 +34,8 @@ struct Inner {
     /// Whether the permits are lost.
     lost: watch::Sender<bool>,
     can_be_lost: AtomicBool,
+    /// Whether the permits are lost, and nothing is woken: the process was stopped.
+    was_stopped: AtomicBool,
 }
 
 struct Held {
@@ -55,6 +57,7 @@ impl Counter {
             fails: AtomicBool::default(),
             lost: watch::Sender::new(false),
             can_be_lost: AtomicBool::default(),
+            was_stopped: AtomicBool::default(),
         }))
     }
 
@@ -86,6 +89,11 @@ impl Counter {
     pub(super) fn losable(self) -> Self {
         self.0.can_be_lost.store(true, Relaxed);
         self
+    }
+
+    /// Loses all permits, and wakes nothing.
+    pub(super) fn stop(&self) {
+        self.0.was_stopped.store(true, Relaxed);
     }
 
     /// Loses all permits.
@@ -165,7 +173,7 @@ impl InFlightLimiter for Counter {
 
 impl HeldPermit for Held {
     fn is_lost(&self) -> bool {
-        *self.lost.borrow()
+        *self.lost.borrow() || self.counter.0.was_stopped.load(Relaxed)
     }
 
     fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -78,6 +78,18 @@ async fn a_strict_body_ends_with_an_error_and_never_clean() {
 }
 
 #[tokio::test]
+async fn a_process_that_was_stopped_does_not_go_on_with_a_lost_permit() {
+    let (rule, counter) = losable(2);
+    let rule = rule.strict();
+    let mut body = send(&behind(&rule, two_frames)).await.into_body();
+    let mut request = start(&behind(&rule, never));
+    counter.stop();
+    assert!(matches!(next(&mut body), Poll::Ready(Some(Err(_)))));
+    let response = poll_once(request.as_mut()).unwrap().unwrap();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
 async fn a_request_that_is_not_strict_goes_on_and_its_loss_is_reported_once() {
     let (rule, counter) = losable(1);
     let (rule, events) = Events::of(rule);
@@ -166,6 +178,21 @@ async fn the_longest_hold_ends_a_strict_request_and_no_other() {
             is_strict.then_some(503)
         );
     }
+}
+
+#[tokio::test]
+async fn the_longest_hold_wakes_the_request_and_what_a_handler_holds() {
+    let (rule, _counter, clock) = at_most_an_hour();
+    let guard = rule.enter(&Key::from("job")).await.unwrap();
+    let service = behind(&rule.strict(), never);
+    let response = tokio::spawn(async move { send(&service).await.status() });
+    let lost = tokio::spawn(guard.lost());
+    settle().await;
+    assert!(!response.is_finished() && !lost.is_finished());
+    clock.advance(HOUR);
+    settle().await;
+    assert!(response.is_finished() && lost.is_finished());
+    assert_eq!(response.await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[tokio::test]

@@ -173,7 +173,8 @@ async fn a_key_that_may_be_absent_leaves_its_limit_out() {
 
 #[tokio::test]
 async fn a_shadow_counts_and_refuses_nothing() {
-    let (uploads, events) = Events::of(rule(1).0.with_mode(Mode::SHADOW));
+    let (uploads, counter) = rule(1);
+    let (uploads, events) = Events::of(uploads.with_mode(Mode::SHADOW));
     let (api, limiter) = rate();
     let layer = RateLimitLayer::all([api]).in_flight(uploads.clone()).decisions();
     let service = behind_layer(&layer, |request: Request<Body>| {
@@ -188,11 +189,16 @@ async fn a_shadow_counts_and_refuses_nothing() {
     let decisions = responses[1].extensions().get::<Decisions>().unwrap();
     assert!(!uploads.decision_in(decisions).unwrap().is_admitted());
     assert_eq!(events.take(), ["allowed", "shadow_denied"]);
+    // It is asked last, so there is nothing to spare by a peek.
+    assert_eq!(counter.calls(), ["enter", "enter"]);
     drop(responses);
     assert_eq!(uploads.held(), 0);
     // Enforced while requests are served.
     uploads.set_mode(Mode::ENFORCE);
-    let _first = send(&service);
+    let layer = RateLimitLayer::only_in_flight(uploads);
+    let service = behind_layer(&layer, two_frames);
+    let _first = send(&service).await;
+    assert_eq!(send(&service).await.status(), StatusCode::TOO_MANY_REQUESTS);
 }
 
 #[tokio::test]
