@@ -43,8 +43,8 @@ impl Holding {
         after: Option<Box<After>>,
         permits: Option<Arc<Permits>>,
     ) -> Self {
-        let hold = permits.map(Hold::new);
-        let is_strict = hold.as_ref().is_some_and(Hold::is_strict);
+        let mut hold = permits.map(Hold::new);
+        let is_strict = hold.as_mut().is_some_and(Hold::is_strict);
         let answers = is_strict.then(|| {
             let mut request = Request::new(());
             *request.method_mut() = head.method.clone();

@@ -142,13 +142,14 @@ impl RulePermit {
 
     /// Gives the permit back before the work has ended.
     fn end_hold(&self) {
+        // First, so that nothing takes it for a loss by the store.
+        if let Some(signal) = &self.signal {
+            signal.set(Progress::TooLong);
+        }
         let Some(permit) = self.lock().take() else { return };
         drop(permit);
         self.rule.live().given_back();
         self.report(InFlightEventKind::HeldTooLong);
-        if let Some(signal) = &self.signal {
-            signal.set(Progress::TooLong);
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<InFlightPermit>> {

@@ -41,9 +41,10 @@ impl Hold {
     }
 
     /// Returns whether a strict rule ends the request when its permit is lost.
-    pub(crate) fn is_strict(&self) -> bool {
-        let is_strict = |(place, _): &(usize, Lost)| self.permits.is_strict(*place);
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_strict)
+    pub(crate) fn is_strict(&mut self) -> bool {
+        let Self { permits, lost } = self;
+        let lost = lost.get_mut().unwrap_or_else(PoisonError::into_inner);
+        lost.iter().any(|(place, _)| permits.is_strict(*place))
     }
 
     /// Reports the permits that are lost, and returns whether the request must end because of it.
