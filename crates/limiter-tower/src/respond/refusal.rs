@@ -40,8 +40,8 @@ pub enum Reason {
     Misconfigured,
     /// It has no key, and such requests are rejected.
     Rejected(MissingKey),
-    /// Limits on requests in flight refused it. There is at least one [`in_flight`](Decisions::in_flight) decision, and
-    /// all are refusals.
+    /// A limit on requests in flight refused it: the first one that was full, whose decision is
+    /// [`in_flight`](Decisions::in_flight). No other is asked then.
     InFlight(Decisions),
     /// It lost its permit before it was answered, and the rule is [strict](crate::InFlightRule::strict).
     PermitLost,
@@ -113,7 +113,7 @@ impl Refused {
         decisions.into_iter().flatten()
     }
 
-    /// Returns the limits on requests in flight that refused the request, also those that clients must not see.
+    /// Returns the limit on requests in flight that refused the request, also if clients must not see it.
     pub fn in_flight(&self) -> impl Iterator<Item = &InFlightDecision> + Clone {
         let decisions = match self.reason() {
             Reason::InFlight(decisions) => Some(decisions.in_flight()),
@@ -165,12 +165,12 @@ impl Refused {
 
     /// Returns the status code for HTTP: 429 if a limit refused the request, 503 if the store failed,
     /// 400 without a key, and 500 for a fault of the server. It is 503 as well if the request has lost its permit, and if
-    /// all limits on requests in flight that refused it are the [service's own](crate::InFlightRule::unavailable).
+    /// the limit on requests in flight that refused it is the [service's own](crate::InFlightRule::unavailable).
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self.reason() {
             Reason::Quota(_) => StatusCode::TOO_MANY_REQUESTS,
-            Reason::InFlight(_) if !self.in_flight().any(|it| it.is_unavailable) => {
+            Reason::InFlight(_) if !self.in_flight().all(|it| it.is_unavailable) => {
                 StatusCode::TOO_MANY_REQUESTS
             }
             Reason::Unavailable | Reason::InFlight(_) | Reason::PermitLost => {

@@ -13,6 +13,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use limiter_tower::{InFlightRule, RateLimitLayer, in_flight::RequestPermit, key::FixedKey};
 use tokio::sync::oneshot;
+use tokio_stream::StreamExt as _;
 use tower::{Layer, Service, ServiceExt, service_fn, timeout::TimeoutLayer};
 
 use super::{
@@ -277,10 +278,11 @@ async fn work_ends_before_its_permit_is_given_back() {
     let layer = RateLimitLayer::only_in_flight(rule.clone());
     let service = layer.layer(service_fn(move |_: Request<Body>| {
         let noted = noted();
-        let frames = tokio_stream::iter([1, 2].map(move |_| {
+        // Dropped with the stream.
+        let frames = tokio_stream::iter([1, 2]).map(move |_| {
             let _noted = &noted;
             Ok::<_, Infallible>(Frame::data(bytes::Bytes::from("data")))
-        }));
+        });
         let body = http_body_util::StreamBody::new(frames);
         ready(Ok::<_, Infallible>(Response::new(http_body_util::combinators::UnsyncBoxBody::new(
             body,
