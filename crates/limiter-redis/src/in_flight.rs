@@ -1,9 +1,9 @@
 //! How many requests of a key are in flight at once, in all processes that share a store.
 //!
-//! A permit is a member of the key's sorted set, by its deadline. A request takes its permit ([`shared`] makes the calls),
-//! and gives it back when it has ended ([`leaves`]). One that takes longer is renewed ([`renewal`]). The [`table`] holds
-//! what this process has. A permit that could not be renewed is lost ([`permit`]): its holder knows that by its own clock
-//! before the server gives its place to another one.
+//! A permit is a member of the key's sorted set, by its deadline. A request takes its permit ([`shared`] makes the
+//! calls), and gives it back when it has ended ([`leaves`]). One that takes longer is renewed ([`renewal`]). The
+//! [`table`] holds what this process has. A permit that could not be renewed is lost ([`permit`]): its holder knows
+//! that by its own clock before the server gives its place to another one.
 
 pub(crate) mod builder;
 mod checks;
@@ -45,14 +45,14 @@ use crate::{
 
 /// Limits how many requests of a key are in flight at once, in all processes that use the same server, prefix and name.
 ///
-/// A request costs two calls: one when it enters, and one when its permit is dropped, which nobody waits for. A permit that
-/// is held for longer than a third of its [expiry](crate::RedisInFlightBuilder::expires_after) is renewed, with all others of this
-/// process in one call, in a cluster one for each slot.
+/// A request costs two calls: one when it enters, and one when its permit is dropped, which nobody waits for. A permit
+/// that is held for longer than a third of its [expiry](crate::RedisInFlightBuilder::expires_after) is renewed, with
+/// all others of this process in one call, in a cluster one for each slot.
 ///
-/// A permit is [lost](limiter_core::InFlightPermit::is_lost) if the store can't be reached for nearly the expiry, or if the
-/// process was stopped for as long, because another request may then have its place. Requests whose permits are not lost
-/// are at most as many as the limit, whatever is delayed or stopped. If the server loses its data, they are up to twice as
-/// many, once, until the permits are renewed.
+/// A permit is [lost](limiter_core::InFlightPermit::is_lost) if the store can't be reached for nearly the expiry, or if
+/// the process was stopped for as long, because another request may then have its place. Requests whose permits are not
+/// lost are at most as many as the limit, whatever is delayed or stopped. If the server loses its data, they are up to
+/// twice as many, once, until the permits are renewed.
 ///
 /// ```no_run
 /// use limiter_redis::RedisInFlight;
@@ -156,8 +156,8 @@ impl<C: ScriptClient> RedisInFlight<C> {
         InFlightLimiter::peek(self, &key.into(), self.limit())
     }
 
-    /// Forgets the permits of `key`: see [`InFlightLimiter::reset`]. Permits that are held for long are added again when
-    /// they are renewed.
+    /// Forgets the permits of `key`: see [`InFlightLimiter::reset`]. Permits that are held for long are added again
+    /// when they are renewed.
     pub fn reset<'a>(&self, key: impl Into<Key<'a>>) -> LimiterFuture<()> {
         InFlightLimiter::reset(self, &key.into())
     }

@@ -68,8 +68,8 @@ impl RedisInFlightBuilder {
 
     /// Sets for how long a permit lasts in the store without renewal: from 100 ms to 1 h, 30 s by default.
     ///
-    /// A permit that is held for longer than a third of it is renewed. The permits of a process that was killed count for
-    /// as long. A permit is lost, about when it expires, if the store can't be reached for two thirds of it.
+    /// A permit that is held for longer than a third of it is renewed. The permits of a process that was killed count
+    /// for as long. A permit is lost, about when it expires, if the store can't be reached for two thirds of it.
     pub fn expires_after(mut self, expiry: Duration) -> Self {
         self.expiry = Expiry(expiry);
         self
@@ -116,16 +116,16 @@ impl RedisInFlightBuilder {
         self
     }
 
-    /// Sets the clock of this process, by which deadlines end and permits are lost: the machine's by default. It must not
-    /// step back. For simulations and tests.
+    /// Sets the clock of this process, by which deadlines end and permits are lost: the machine's by default. It must
+    /// not step back. For simulations and tests.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.settings.clock = Hidden(Arc::new(clock));
         self
     }
 
-    /// Sets the seed of all that is random, such as the ids of permits: a random number by default. For simulations. Each
-    /// limiter of the same name needs another one, in this process and in others, because permits with the same id are
-    /// one.
+    /// Sets the seed of all that is random, such as the ids of permits: a random number by default. For simulations.
+    /// Each limiter of the same name needs another one, in this process and in others, because permits with the same id
+    /// are one.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
         self
@@ -151,8 +151,9 @@ impl RedisInFlightBuilder {
     ///
     /// # Errors
     ///
-    /// [`InvalidName`](limiter_core::ErrorKind::InvalidName) if the name is empty, longer than 64 bytes, or has a character that is not printable
-    /// ASCII. [`InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the limit is zero, or a setting is out of its range.
+    /// [`InvalidName`](limiter_core::ErrorKind::InvalidName) if the name is empty, longer than 64 bytes, or has a
+    /// character that is not printable ASCII. [`InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the limit
+    /// is zero, or a setting is out of its range.
     pub fn build_on<C: ScriptClient>(self, client: C) -> Result<RedisInFlight<C>, Error> {
         self.build(client, LimiterId::new())
     }
@@ -177,8 +178,8 @@ impl RedisInFlightBuilder {
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
-    /// Returns a limiter of requests in flight with the client and the settings of this one. It has its own circuit breaker
-    /// and counters.
+    /// Returns a limiter of requests in flight with the client and the settings of this one. It has its own circuit
+    /// breaker and counters.
     ///
     /// ```no_run
     /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {

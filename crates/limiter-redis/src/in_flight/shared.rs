@@ -106,8 +106,8 @@ impl<C: ScriptClient> Shared<C> {
         self.settings.clock.0.now()
     }
 
-    /// Makes a call for a key in a task, which outlives the caller, and returns what `finish` makes of its outcome and of
-    /// when it was sent.
+    /// Makes a call for a key in a task, which outlives the caller, and returns what `finish` makes of its outcome and
+    /// of when it was sent.
     pub(super) async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         key: &Bytes,
@@ -176,8 +176,8 @@ impl<C: ScriptClient> Shared<C> {
         drop(caller.send(outcome));
     }
 
-    /// Makes a call within its deadline, once more if the server did not execute it. Returns its outcome, and when it was
-    /// sent, unless an open circuit breaker refused it.
+    /// Makes a call within its deadline, once more if the server did not execute it. Returns its outcome, and when it
+    /// was sent, unless an open circuit breaker refused it.
     pub(super) async fn call(
         &self,
         key: &[u8],

@@ -82,8 +82,8 @@ impl Table {
         !std::mem::replace(&mut inner.is_watched, true)
     }
 
-    /// Adds a permit that the store does not count, if fewer than `limit` are held of its key in this process. Returns how
-    /// many are held.
+    /// Adds a permit that the store does not count, if fewer than `limit` are held of its key in this process. Returns
+    /// how many are held.
     pub(crate) fn add_local(&self, key: &Bytes, limit: u32) -> Result<u32, u32> {
         let mut inner = self.lock();
         let held = inner.held(key);
@@ -120,8 +120,8 @@ impl Table {
         self.lock().leave(held.number, self.expiry)
     }
 
-    /// Returns what follows from the time, and when to call this again, or `None` if no permit is left. Permits are renewed
-    /// if `is_due`.
+    /// Returns what follows from the time, and when to call this again, or `None` if no permit is left. Permits are
+    /// renewed if `is_due`.
     pub(crate) fn advance(&self, now: Timestamp, is_due: bool) -> (Changes, Option<Timestamp>) {
         let (mut inner, mut changes) = (self.lock(), Changes::default());
         let over = inner.permits.values().filter(|entry| entry.held.is_over(now) && !entry.is_left);

@@ -1,4 +1,5 @@
-//! The scripts `enter`, `renew` and `leave`: permits of requests in flight, in a sorted set of their ids by their deadlines.
+//! The scripts `enter`, `renew` and `leave`: permits of requests in flight, in a sorted set of their ids by their
+//! deadlines.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +100,8 @@ pub(super) fn leave(call: &mut Call<'_>) -> Result<Reply, Reply> {
     Ok(Reply::Array(replies))
 }
 
-/// Returns whether fewer permits than a limit are held, after those are removed whose deadlines are over if that matters.
+/// Returns whether fewer permits than a limit are held, after those are removed whose deadlines are over if that
+/// matters.
 fn has_room(space: &mut Keyspace, key: &[u8], limit: u64, now: i64) -> Result<bool, WrongType> {
     let has_room = |permits: &mut Permits| (permits.len() as u64) < limit;
     if space.with_sorted_set(key, has_room)? {
