@@ -21,6 +21,7 @@
 //! - **Liveness.** After the faults have stopped, no check fails, and each key is admitted at 95 % of its limit, or at a
 //!   lower share by leased counters and several limits: see [`probe`](crate::probe). Then all tasks have ended.
 //! - **Services.** What rules charge, and how keys are blocked: see [`services`].
+//! - **Requests in flight.** How many hold permits: see [`in_flight`].
 //!
 //! What faults excuse:
 //!
@@ -50,6 +51,7 @@ mod bound;
 mod charges;
 mod grants;
 mod history;
+mod in_flight;
 mod ledger;
 mod overshoot;
 mod services;
@@ -70,6 +72,9 @@ pub(crate) use self::{
     balance::{Known, Tally},
     charges::Begun,
     grants::Grants,
+    in_flight::{
+        Counts as InFlightCounts, Executed as InFlightCall, InFlight, Tally as InFlightTally, Work,
+    },
     services::{Charge, Counts, Part, Services},
     waits::{Answer, Decided, Waits},
 };
@@ -111,6 +116,7 @@ pub(crate) struct Auditor {
     has_incarnations: bool,
     pub(crate) suspensions: Suspensions,
     pub(crate) services: Services,
+    pub(crate) in_flight: InFlight,
     /// What was found, until it is reported.
     found: Vec<(Subject, String)>,
 }

@@ -85,6 +85,7 @@ impl World {
                     let from = moment.passed(node);
                     let end = from + time + time / 1_000 + 1;
                     records.auditor.have_incarnation(node, from, end);
+                    records.auditor.in_flight.loses(node, until);
                 });
             }
             Fault::Flooded => {
@@ -104,11 +105,13 @@ impl World {
             }
             Fault::Restarted => {
                 self.network.with_server(node, Server::restart);
+                self.loses_permits(node);
                 self.starts_incarnation(node);
                 self.cut_all(node);
             }
             Fault::FailedOver => {
                 self.network.with_server(node, Server::fail_over);
+                self.loses_permits(node);
                 self.starts_incarnation(node);
                 self.cut_all(node);
             }
@@ -116,6 +119,13 @@ impl World {
                 let micros = self.random.around_zero(5_000_000);
                 self.network.with_server(node, |server| server.clock.step(micros));
                 self.starts_incarnation(node);
+                self.network.with_records(|records, moment| {
+                    let in_flight = &mut records.auditor.in_flight;
+                    match micros {
+                        0.. => in_flight.loses(node, moment.now),
+                        ..0 => in_flight.stepped_back += micros.unsigned_abs(),
+                    }
+                });
             }
             Fault::Slewed => {
                 let ppm = self.random.around_zero(300);
@@ -200,6 +210,12 @@ impl World {
         self.network.with_records(|records, moment| {
             let at = moment.passed(node);
             records.auditor.have_incarnation(node, at, at);
+        });
+    }
+
+    fn loses_permits(&self, node: usize) {
+        self.network.with_records(|records, moment| {
+            records.auditor.in_flight.loses(node, moment.now);
         });
     }
 

@@ -1,5 +1,6 @@
 //! The policies of a run, and the limiters of each process.
 
+mod in_flight;
 mod policies;
 mod services;
 
@@ -11,6 +12,7 @@ use limiter_redis::{FailurePolicy, RedisLimiter};
 use crate::{
     auditor::{Auditor, Services},
     clock::ProcessClock,
+    in_flight_plan,
     network::SimClient,
     random::Random,
     series::Series,
@@ -58,6 +60,8 @@ pub(crate) struct Fleet {
     pub(crate) charges: bool,
     /// The services of the processes, which their callers call in place of the limiters.
     pub(crate) services: Option<Arc<Plan>>,
+    /// The requests in flight of the processes, whose callers enter in place of asking limiters.
+    pub(crate) in_flight: Option<Arc<in_flight_plan::Plan>>,
 }
 
 /// How long the windows are of which permits are leased, and so the leases: a quarter of that.
@@ -143,9 +147,17 @@ impl Fleet {
         let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
         let longest_pause = random.between(2_000, 100_000);
         let charges = random.below(3) == 0;
-        let services = None;
-        let mut fleet =
-            Self { groups, processes, trips, busy, quiet, longest_pause, charges, services };
+        let mut fleet = Self {
+            groups,
+            processes,
+            trips,
+            busy,
+            quiet,
+            longest_pause,
+            charges,
+            services: None,
+            in_flight: None,
+        };
         if let Some(concern) = concern {
             fleet.suit(concern, random);
         }
@@ -252,6 +264,10 @@ impl Fleet {
                     names.push(name(tiers, key));
                 }
             }
+        }
+        for kind in self.in_flight.iter().flat_map(|plan| &plan.limiters) {
+            let in_flight = format!("{} in flight, {} us", kind.limit, kind.expiry);
+            names.extend(KEYS.map(|key| format!("{key}, {}, {in_flight}", kind.name)));
         }
         if let Some(plan) = &self.services {
             auditor.services = Services::of(plan);

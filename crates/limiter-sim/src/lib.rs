@@ -11,6 +11,8 @@
 //! rules, whose limiters are in one store or two and in memory, shadows, requests that are dropped, charges by the
 //! response, and blocks.
 //!
+//! With [`in_flight`](Settings::in_flight), the callers of the processes hold permits of requests in flight.
+//!
 //! Not simulated yet: leaky queues, and a cluster whose slots move.
 //!
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
@@ -36,7 +38,10 @@ mod compare;
 mod executor;
 mod fault;
 mod finish;
+mod finish_in_flight;
 mod fleet;
+mod in_flight;
+mod in_flight_plan;
 mod log;
 mod network;
 mod probe;

@@ -1,6 +1,7 @@
 //! The network between the processes and the servers.
 
 mod client;
+mod in_flight;
 mod leases;
 mod reply;
 mod state;
@@ -13,6 +14,7 @@ use tokio::sync::oneshot;
 
 pub(crate) use self::client::SimClient;
 use self::{
+    in_flight::shortened,
     leases::{Granted, granted},
     reply::{Outcome, outcome},
     state::{State, Waiting},
@@ -176,9 +178,13 @@ impl Network {
     /// Lets the server execute a call, and sends the reply.
     fn arrive(&self, call: Call) {
         let now = self.0.executor.now();
-        let mut cluster = lock(&self.0.cluster);
-        let executed = cluster.execute(call.node, call.process, &call.words, now);
-        drop(cluster);
+        // In a wrong world, the way of the reply is known before.
+        let way =
+            (self.0.wrong == Some(Wrong::DeadlinesFromReplies)).then(|| self.delay(call.node));
+        let shortened = way.map(|way| shortened(&call.words, way));
+        let words = shortened.as_ref().unwrap_or(&call.words);
+        let executed = lock(&self.0.cluster).execute(call.node, call.process, words, now);
+        self.notes_in_flight(&call, &executed);
         if matches!(&executed.reply, Reply::Error(text) if text.starts_with("CROSSSLOT")) {
             self.with_records(|records, moment| {
                 records.violated(moment, Subject::ALL, "a call has keys of several slots");
@@ -201,7 +207,8 @@ impl Network {
         });
         let (network, number) = (self.clone(), call.number);
         if !self.is_lost((call.process, call.node), Fault::ReplyLost) {
-            let (outcome, delay) = (outcome(executed.reply), self.delay(call.node));
+            let delay = way.unwrap_or_else(|| self.delay(call.node));
+            let outcome = outcome(executed.reply);
             self.0.executor.after(delay, move || network.deliver(number, outcome, grants));
         } else if self.0.wrong == Some(Wrong::SendsAgain) {
             self.0.executor.after(1_000, move || network.arrive(call));

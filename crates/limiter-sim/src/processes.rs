@@ -1,5 +1,7 @@
 //! The processes of a fleet: started, stopped, suspended, resumed and killed.
 
+mod in_flight;
+
 use std::{
     num::NonZeroU32,
     sync::{
@@ -21,7 +23,7 @@ use crate::{
     random::Random,
     service::Service,
     service_plan::{BLOCK, STRIKES, USER, stored_part},
-    traffic::{Caller, Clients, Member},
+    traffic::{Caller, Clients, Holder, Member},
     vocabulary::{KEYS, ProcessId, Subject, subject},
 };
 
@@ -102,6 +104,7 @@ impl Processes {
         let tunings = self.tunings.get(place).map_or(&[][..], |tunings| tunings);
         let limiters = self.fleet.build(tunings, &client, &clock, random)?;
         let service = self.start_service(process, &clock, &limiters)?;
+        let in_flight = self.start_in_flight(&client, &clock)?;
         self.network.with_records(|records, _| {
             for (index, limiter) in limiters.iter().enumerate() {
                 for (key, name) in KEYS.iter().enumerate() {
@@ -122,6 +125,7 @@ impl Processes {
             network: self.network.clone(),
             is_over: Arc::clone(&self.is_over),
             service,
+            in_flight,
         });
         let random = &mut self.random;
         for _ in 0..random.between(2, 8) {
@@ -129,6 +133,11 @@ impl Processes {
             if let Some(service) = &member.service {
                 let (service, random) = (Arc::clone(service), random.fork());
                 self.executor.spawn(process, Clients { member, service, random }.run());
+                continue;
+            }
+            if let Some(in_flight) = &member.in_flight {
+                let (in_flight, random) = (Arc::clone(in_flight), random.fork());
+                self.executor.spawn(process, Holder { member, in_flight, random }.run());
                 continue;
             }
             let caller = Caller { member, random: random.fork(), receipts: Vec::new() };
@@ -170,11 +179,12 @@ impl Processes {
         if stands_still {
             stopped.member.clock.stand_still();
         }
-        if is_known {
-            self.network.with_records(|records, moment| {
+        self.network.with_records(|records, moment| {
+            records.auditor.in_flight.stops(process, is_known);
+            if is_known {
                 records.auditor.suspended(process, moment);
-            });
-        }
+            }
+        });
     }
 
     /// Lets a process go on, unless it was killed.
@@ -183,12 +193,14 @@ impl Processes {
         let Some(resumed) = self.find(process) else { return };
         let was = std::mem::replace(&mut resumed.state, State::Running);
         resumed.member.clock.go_on();
-        if was == (State::Stopped { is_known: true }) {
-            self.network.with_records(|records, moment| {
+        self.network.with_records(|records, moment| {
+            records.auditor.in_flight.resumes(process, moment.now);
+            if was == (State::Stopped { is_known: true }) {
                 records.auditor.suspensions.end(process, moment, lasts);
-            });
-        }
+            }
+        });
         self.executor.resume(process);
+        self.network.checks_in_flight();
     }
 
     /// Lets a process check many fresh keys.
@@ -309,6 +321,9 @@ impl Processes {
     /// Returns how the counters of a process disagree with what its callers saw.
     pub(crate) fn disagrees(&self, process: ProcessId, has_ended: bool) -> Option<String> {
         let member = self.members().find(|member| member.process == process)?;
+        if let Some(message) = self.in_flight_disagrees(member, has_ended) {
+            return Some(message);
+        }
         // Layers ask the limiters of a service, and nobody counts what.
         if member.service.is_some() {
             return None;
@@ -327,6 +342,7 @@ impl Processes {
 
     /// Gives all leases back, and lets all limiters wait until nothing is under way.
     pub(crate) fn drain(&self) {
+        self.drain_in_flight();
         for member in self.members() {
             for limiter in &member.limiters {
                 let (limiter, network) = (limiter.clone(), self.network.clone());

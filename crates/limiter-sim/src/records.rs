@@ -1,5 +1,6 @@
 //! What is known of a run: its log, its auditor and its figures.
 
+mod in_flight;
 mod operation;
 mod services;
 #[cfg(test)]

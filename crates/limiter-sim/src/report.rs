@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
-    auditor::{Counts, Violation},
+    auditor::{Counts, InFlightCounts, Violation},
     fault::Fault,
     series::Series,
     vocabulary::Micros,
@@ -28,6 +28,8 @@ pub struct Report {
     pub series: Option<Series>,
     /// What services did, for tests.
     pub(crate) services: Counts,
+    /// What requests in flight did, for tests.
+    pub(crate) in_flight: InFlightCounts,
     /// A hash over every event.
     pub hash: u64,
 }
@@ -37,6 +39,9 @@ impl fmt::Display for Report {
         writeln!(f, "seed {}, {} processes, hash {:016x}", self.seed, self.processes, self.hash)?;
         if self.services != Counts::default() {
             writeln!(f, "{}", self.services)?;
+        }
+        if self.in_flight != InFlightCounts::default() {
+            writeln!(f, "{}", self.in_flight)?;
         }
         self.violations.iter().try_for_each(|violation| write!(f, "VIOLATION {violation}"))
     }

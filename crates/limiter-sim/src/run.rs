@@ -62,6 +62,13 @@ impl World {
             }
             return Ok(());
         }
+        if self.processes.fleet.in_flight.is_some() {
+            self.finish_in_flight();
+            if !self.is_violated() {
+                self.end();
+            }
+            return Ok(());
+        }
         let settled = self.executor.now() + SETTLES_IN + self.processes.fleet.recovery();
         self.executor.run_until(settled);
         if self.is_violated() {
@@ -108,6 +115,7 @@ impl World {
             series: records.series.take(),
             violations: std::mem::take(&mut records.violations),
             services: records.auditor.services.counts,
+            in_flight: records.auditor.in_flight.counts,
             hash: hash ^ records.hash().rotate_left(1),
         })
     }

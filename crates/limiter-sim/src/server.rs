@@ -6,7 +6,7 @@ mod wrong;
 use std::{collections::BTreeMap, mem};
 
 use limiter_redis::scripts;
-use limiter_twins::{Reply, Server as Twins};
+use limiter_twins::{Reply, Server as Twins, Value};
 
 use self::{clock::ServerClock, wrong::Execution};
 use crate::{
@@ -37,6 +37,8 @@ pub(crate) struct Executed {
     pub(crate) script: &'static str,
     /// The keys, and whether the value of each was changed.
     pub(crate) keys: Vec<(Vec<u8>, bool)>,
+    /// How many permits of the first key have deadlines that are not over.
+    pub(crate) unexpired: usize,
 }
 
 impl Server {
@@ -66,22 +68,22 @@ impl Server {
         let is_stale =
             |(_, other, until): &(Twins, ProcessId, Micros)| process == *other && now < *until;
         let Some((stale, ..)) = self.stale.as_mut().filter(|stale| is_stale(stale)) else {
-            return self.execute_fresh(words, now);
+            return self.execute_fresh(process, words, now);
         };
         // Its changes are those of the stale server, as long as it answers.
         mem::swap(&mut self.twins, stale);
-        let executed = self.execute_fresh(words, now);
+        let executed = self.execute_fresh(process, words, now);
         if let Some((stale, ..)) = &mut self.stale {
             mem::swap(&mut self.twins, stale);
         }
         executed
     }
 
-    fn execute_fresh(&mut self, words: &[Vec<u8>], now: Micros) -> Executed {
+    fn execute_fresh(&mut self, process: ProcessId, words: &[Vec<u8>], now: Micros) -> Executed {
         let script = self.name(words);
         if let Some((error, _)) = self.refuses.filter(|(_, until)| now < *until) {
             let reply = Reply::Error(error.to_owned());
-            return Executed { reply, script, keys: Vec::new() };
+            return Executed { reply, script, keys: Vec::new(), unexpired: 0 };
         }
         let keys = keys(words);
         // So that a key that has expired since the last command is absent before this one, too.
@@ -89,12 +91,20 @@ impl Server {
         let values: Vec<_> = keys.iter().map(|key| self.twins.stored(key).cloned()).collect();
         let fast = if self.execution.wrong == Some(Wrong::ClockRunsFast) { now / 10 } else { 0 };
         let now = self.clock.unix_micros(now + fast);
-        let reply = self.execution.run(&mut self.twins, words, script, now);
+        let reply = self.execution.run(&mut self.twins, (process, words), script, now);
+        let unexpired = keys.first().map_or(0, |key| unexpired(&self.twins, key, now));
         let keys = keys.into_iter().zip(values).map(|(key, before)| {
             let is_changed = self.twins.stored(&key) != before.as_ref();
             (key, is_changed)
         });
-        Executed { keys: keys.collect(), reply, script }
+        Executed { keys: keys.collect(), reply, script, unexpired }
+    }
+
+    /// Returns how many permits of a key have deadlines that are not over, and whether there is a key at all.
+    pub(crate) fn permits(&mut self, key: &[u8], now: Micros) -> (usize, bool) {
+        let now = self.clock.unix_micros(now);
+        self.twins.execute(&["PTTL", ""], now);
+        (unexpired(&self.twins, key, now), self.twins.stored(key).is_some())
     }
 
     /// Executes all calls, and answers all processes.
@@ -135,6 +145,14 @@ impl Server {
             _ => None,
         };
         name.copied().unwrap_or("")
+    }
+}
+
+/// Returns how many permits of a key have deadlines that are not over.
+fn unexpired(twins: &Twins, key: &[u8], now: i64) -> usize {
+    match twins.stored(key).map(|stored| &stored.value) {
+        Some(Value::SortedSet(permits)) => permits.values().filter(|it| **it > now).count(),
+        _ => 0,
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Settings {
     pub wrong: Option<Wrong>,
     /// Whether the processes have services with layers of limiter-tower, in place of callers of limiters.
     pub services: bool,
+    /// Whether the callers of the processes hold permits of requests in flight, in place of asking other limiters.
+    pub in_flight: bool,
     /// Whether the report has a [`Series`](crate::Series).
     pub series: bool,
 }
@@ -33,6 +35,7 @@ impl Default for Settings {
             without: Vec::new(),
             wrong: None,
             services: false,
+            in_flight: false,
             series: false,
         }
     }
@@ -42,6 +45,11 @@ impl Settings {
     /// Returns whether the processes have services.
     pub(crate) fn has_services(&self) -> bool {
         self.services || self.wrong.is_some_and(Wrong::is_of_services)
+    }
+
+    /// Returns whether the callers of the processes hold permits of requests in flight.
+    pub(crate) fn has_in_flight(&self) -> bool {
+        self.in_flight || self.wrong.is_some_and(Wrong::is_of_in_flight)
     }
 
     /// Returns the run of which the guarantees have a picture: a fleet of four processes, without the faults that are
@@ -66,6 +74,7 @@ impl Settings {
             without,
             wrong: None,
             services: false,
+            in_flight: false,
             series: true,
         }
     }

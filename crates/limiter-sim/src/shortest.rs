@@ -59,10 +59,14 @@ impl Shortest {
     /// Returns the options of the program that repeat it.
     #[must_use]
     pub fn options(&self) -> String {
-        let Settings { seed, processes, faults_for, without, wrong, services, .. } = &self.settings;
+        let Settings { seed, processes, faults_for, without, wrong, services, in_flight, .. } =
+            &self.settings;
         let mut options = format!("--seed {seed} --faults-for {faults_for}");
         if *services {
             options += " --services";
+        }
+        if *in_flight {
+            options += " --in-flight";
         }
         if let Some(processes) = processes {
             options += &format!(" --processes {processes}");

@@ -3,6 +3,7 @@
 mod caller;
 mod charges;
 mod clients;
+mod holders;
 mod lists;
 mod member;
 mod operations;
@@ -11,6 +12,7 @@ mod refunds;
 pub(crate) use self::{
     caller::Caller,
     clients::Clients,
+    holders::{AtWork, Holder, enter},
     member::{Member, Target},
 };
 use crate::fault::Fault;

@@ -22,6 +22,16 @@ pub(crate) struct Subject(pub(crate) usize);
 impl Subject {
     /// All keys, or none of them.
     pub(crate) const ALL: Self = Self(usize::MAX);
+
+    /// Returns the name of its key.
+    pub(crate) fn key(self) -> &'static str {
+        KEYS.get(self.0 % KEYS.len()).copied().unwrap_or_default()
+    }
+
+    /// Returns the index of its limiter.
+    pub(crate) const fn limiter(self) -> usize {
+        self.0 / KEYS.len()
+    }
 }
 
 /// The keys of each limiter.

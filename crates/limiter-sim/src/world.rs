@@ -12,6 +12,7 @@ use crate::{
     executor::Executor,
     fault::Faults,
     fleet::Fleet,
+    in_flight_plan,
     network::Network,
     processes::Processes,
     random::Random,
@@ -43,12 +44,18 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(settings: &Settings) -> Result<Self, Error> {
         let has_services = settings.has_services();
-        let stream = if has_services { STREAM } else { 0 };
+        let has_in_flight = settings.has_in_flight();
+        let stream = match (has_services, has_in_flight) {
+            (true, _) => STREAM,
+            (false, true) => in_flight_plan::STREAM,
+            (false, false) => 0,
+        };
         let mut random = Random::new(settings.seed ^ stream);
         let drawn = u32::try_from(random.between(1, 6)).unwrap_or(1);
         let number = settings.processes.unwrap_or(drawn).max(1);
         let fleet = match has_services {
             true => Fleet::of_services(&mut random, number, settings.wrong)?,
+            false if has_in_flight => Fleet::of_in_flight(&mut random, number, settings.wrong),
             false => Fleet::new(&mut random, number, settings.wrong)?,
         };
         let fleet = Arc::new(fleet);
@@ -56,6 +63,7 @@ impl World {
         let executor = Executor::new();
         let mut without = settings.without.clone();
         without.extend(fleet.services.iter().flat_map(|plan| &plan.without));
+        without.extend(fleet.in_flight.iter().flat_map(|plan| &plan.without));
         let faults = Faults::new(random.fork(), &without);
         let mut records = Records::new(names, auditor);
         if settings.series {

@@ -52,6 +52,19 @@ pub enum Wrong {
     StrikesWhileBlocked,
     /// The client's own key is charged last, after those that it shares.
     OwnKeyLast,
+    /// A renewal adds a permit again that the server has lost, although others have taken its place.
+    RenewsWithoutRoom,
+    /// Permits are taken at the time of the process's clock, and those of the processes differ.
+    PermitsByClientClocks,
+    /// A permit is lost an expiry after the reply to its last request, not after that was sent: so the server's deadline is
+    /// earlier than the holder's by the way of the reply.
+    DeadlinesFromReplies,
+    /// Work goes on after its permit is lost, in strict processes, too.
+    IgnoresDeadlines,
+    /// Work goes on for a while after its permit was given back.
+    LeavesEarly,
+    /// A renewal does not let the key last longer, so the server forgets permits that are held for long.
+    RenewalsForgetExpiry,
 }
 
 /// The limiters that a wrong variant concerns, and the traffic that shows it. Its fleets have no others, so that it is found
@@ -100,7 +113,7 @@ const EXCUSING: &[Fault] = &[
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 29] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -124,6 +137,12 @@ impl Wrong {
         Self::ForgetsRefunds,
         Self::StrikesWhileBlocked,
         Self::OwnKeyLast,
+        Self::RenewsWithoutRoom,
+        Self::PermitsByClientClocks,
+        Self::DeadlinesFromReplies,
+        Self::IgnoresDeadlines,
+        Self::LeavesEarly,
+        Self::RenewalsForgetExpiry,
     ];
 
     /// Returns its name.
@@ -153,6 +172,12 @@ impl Wrong {
             Self::ForgetsRefunds => "forgets-refunds",
             Self::StrikesWhileBlocked => "strikes-while-blocked",
             Self::OwnKeyLast => "own-key-last",
+            Self::RenewsWithoutRoom => "renews-without-room",
+            Self::PermitsByClientClocks => "permits-by-client-clocks",
+            Self::DeadlinesFromReplies => "deadlines-from-replies",
+            Self::IgnoresDeadlines => "ignores-deadlines",
+            Self::LeavesEarly => "leaves-early",
+            Self::RenewalsForgetExpiry => "renewals-forget-expiry",
         }
     }
 
@@ -164,6 +189,19 @@ impl Wrong {
                 | Self::ForgetsRefunds
                 | Self::StrikesWhileBlocked
                 | Self::OwnKeyLast
+        )
+    }
+
+    /// Returns whether it is a variant of worlds with requests in flight.
+    pub(crate) const fn is_of_in_flight(self) -> bool {
+        matches!(
+            self,
+            Self::RenewsWithoutRoom
+                | Self::PermitsByClientClocks
+                | Self::DeadlinesFromReplies
+                | Self::IgnoresDeadlines
+                | Self::LeavesEarly
+                | Self::RenewalsForgetExpiry
         )
     }
 
@@ -200,7 +238,16 @@ impl Wrong {
             | Self::ShadowsFirst
             | Self::ForgetsRefunds
             | Self::StrikesWhileBlocked
-            | Self::OwnKeyLast => EXCUSING,
+            | Self::OwnKeyLast
+            | Self::PermitsByClientClocks
+            | Self::DeadlinesFromReplies
+            | Self::IgnoresDeadlines
+            | Self::LeavesEarly
+            | Self::RenewalsForgetExpiry => EXCUSING,
+            // The server has to lose permits.
+            Self::RenewsWithoutRoom => {
+                &[Fault::FailedOver, Fault::Stale, Fault::Stepped, Fault::Suspended]
+            }
             _ => &[],
         }
     }

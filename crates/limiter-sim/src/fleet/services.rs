@@ -36,6 +36,7 @@ impl Fleet {
             longest_pause: random.between(10_000, 100_000),
             charges: false,
             services: Some(Arc::new(plan)),
+            in_flight: None,
         })
     }
 }

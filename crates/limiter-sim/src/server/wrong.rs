@@ -1,8 +1,10 @@
 //! Servers that are wrong on purpose.
 
+mod in_flight;
+
 use limiter_twins::{Reply, Server as Twins};
 
-use crate::wrong::Wrong;
+use crate::{vocabulary::ProcessId, wrong::Wrong};
 
 /// How a server executes its calls, wrongly if it is a variant of the server.
 #[derive(Debug)]
@@ -10,18 +12,19 @@ pub(super) struct Execution {
     pub(super) wrong: Option<Wrong>,
     /// How many calls of decisions were executed.
     decisions: u64,
+    expiries: in_flight::Expiries,
 }
 
 impl Execution {
-    pub(super) const fn new(wrong: Option<Wrong>) -> Self {
-        Self { wrong, decisions: 0 }
+    pub(super) fn new(wrong: Option<Wrong>) -> Self {
+        Self { wrong, decisions: 0, expiries: in_flight::Expiries::default() }
     }
 
-    /// Executes a call by its twin, at a time of the server's clock.
+    /// Executes a call of a process by its twin, at a time of the server's clock.
     pub(super) fn run(
         &mut self,
         twins: &mut Twins,
-        words: &[Vec<u8>],
+        (process, words): (ProcessId, &[Vec<u8>]),
         script: &str,
         now: i64,
     ) -> Reply {
@@ -29,7 +32,13 @@ impl Execution {
         self.decisions += u64::from(is_decision);
         let is_each = |number: u64| is_decision && self.decisions.is_multiple_of(number);
         let Some(wrong) = self.wrong else { return twins.execute(words, now) };
+        if let Some((words, now)) = in_flight::changed(wrong, process, words, script, now) {
+            return twins.execute(&words, now);
+        }
         match wrong {
+            Wrong::RenewalsForgetExpiry => {
+                return self.expiries.run(twins, words, script, now);
+            }
             Wrong::ExecutesTwice if is_decision => {
                 twins.execute(words, now);
             }

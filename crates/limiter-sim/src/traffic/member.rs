@@ -17,6 +17,7 @@ use crate::{
     clock::ProcessClock,
     fault::Fault,
     fleet::{Fleet, TIERS},
+    in_flight::InFlight,
     network::{Network, SimClient},
     random::Random,
     records::Records,
@@ -56,6 +57,8 @@ pub(crate) struct Member {
     pub(crate) is_over: Arc<AtomicBool>,
     /// Its service, if callers call that in place of the limiters.
     pub(crate) service: Option<Arc<Service>>,
+    /// Its limiters of requests in flight, if callers enter in place of asking the limiters.
+    pub(crate) in_flight: Option<Arc<InFlight>>,
 }
 
 impl Member {

@@ -24,6 +24,9 @@ pub(super) struct Options {
     wrong: Vec<Wrong>,
     /// Whether processes have services. Without it, one of four seeds is run with them, too, if there are many.
     pub(super) services: bool,
+    /// Whether callers hold permits of requests in flight. Without it, one of four seeds is run with them, too, if there are
+    /// many.
+    pub(super) in_flight: bool,
     /// Whether to print the table of the picture.
     picture: bool,
     /// Whether to compare loads with leases and without, instead of runs with faults.
@@ -47,7 +50,7 @@ pub(super) struct Variant {
 }
 
 const NAMES: &str = "--seed, --seeds, --minutes, --faults, --processes, --faults-for, --without, --wrong, \
-                     --services, --picture or --compare";
+                     --services, --in-flight, --picture or --compare";
 
 impl Options {
     pub(super) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
@@ -68,6 +71,7 @@ impl Options {
                     }
                 }
                 "--services" => options.services = true,
+                "--in-flight" => options.in_flight = true,
                 "--picture" => options.picture = true,
                 "--compare" => options.compare = true,
                 "--wrong" => match value()?.as_str() {
@@ -87,6 +91,10 @@ impl Options {
             "--minutes and --faults exclude each other; use one of them"
         );
         ensure!(
+            !options.services || !options.in_flight,
+            "--services and --in-flight exclude each other; use one of them"
+        );
+        ensure!(
             !options.compare || !options.is_for_runs(),
             "--compare excludes all options but --seed, --seeds and --minutes; use it without them"
         );
@@ -99,6 +107,7 @@ impl Options {
             self.processes.is_some() || self.faults_for.is_some() || !self.without.is_empty();
         are_changed
             || self.services
+            || self.in_flight
             || self.faults.is_some()
             || !self.wrong.is_empty()
             || self.picture
@@ -135,6 +144,7 @@ impl Options {
             faults_for: self.faults_for.unwrap_or(default.faults_for),
             without: self.without.clone(),
             services: self.services,
+            in_flight: self.in_flight,
             ..default
         }
     }

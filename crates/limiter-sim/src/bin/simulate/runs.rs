@@ -17,6 +17,9 @@ const PROGRESS: Duration = Duration::from_secs(10);
 /// One of so many seeds is run once more with services.
 const WITH_SERVICES: u64 = 4;
 
+/// One of so many seeds is run once more with requests in flight: those that are even, and not run with services.
+const WITH_IN_FLIGHT: u64 = 4;
+
 /// Of how many failing seeds the shortest run is searched.
 const SHORTENED: usize = 3;
 
@@ -34,9 +37,13 @@ pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
         let report = &run(settings);
         seeds.add_faults(report.faults.values().sum());
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.total.add(report, settings.services);
+        progress.total.add(report, settings);
         if let Some(violation) = report.violations.first() {
-            let with = if settings.services { " with services" } else { "" };
+            let with = match (settings.services, settings.in_flight) {
+                (true, _) => " with services",
+                (false, true) => " with requests in flight",
+                (false, false) => "",
+            };
             let (seed, time, message) = (report.seed, violation.time, &violation.message);
             println!("seed {seed}{with} fails at {time} us: {message}");
         }
@@ -48,17 +55,21 @@ pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
     for_each(seeds, |seed| {
         let settings = options.settings(seed);
         add(&settings);
-        if !settings.services && seed.is_multiple_of(WITH_SERVICES) {
+        if settings.services || settings.in_flight {
+            return;
+        }
+        if seed.is_multiple_of(WITH_SERVICES) {
             add(&Settings { services: true, ..settings });
+        } else if seed % WITH_IN_FLIGHT == 2 {
+            add(&Settings { in_flight: true, ..settings });
         }
     });
     let total = progress.into_inner().unwrap_or_else(PoisonError::into_inner).total;
     println!("{}", total.line(begin.elapsed(), threads));
     total.print_details();
-    for (seed, services) in total.failed.iter().take(SHORTENED) {
-        let settings = Settings { services: *services, ..options.settings(*seed) };
-        if let Some(shortest) = shortest(&settings) {
-            print_shortest(*seed, &shortest);
+    for settings in total.failed.iter().take(SHORTENED) {
+        if let Some(shortest) = shortest(settings) {
+            print_shortest(settings.seed, &shortest);
         }
     }
     total.failed.is_empty()

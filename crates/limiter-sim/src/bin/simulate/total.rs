@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use limiter_sim::{Fault, Micros, Report};
+use limiter_sim::{Fault, Micros, Report, Settings};
 
 /// What many runs have found.
 #[derive(Default)]
@@ -12,18 +12,18 @@ pub(super) struct Total {
     decisions: u64,
     faults: BTreeMap<Fault, u64>,
     violations: usize,
-    /// The seeds with violations, in the order in which they ended, and whether the runs had services.
-    pub(super) failed: Vec<(u64, bool)>,
+    /// The settings of the runs with violations, in the order in which they ended.
+    pub(super) failed: Vec<Settings>,
 }
 
 impl Total {
-    pub(super) fn add(&mut self, report: &Report, services: bool) {
+    pub(super) fn add(&mut self, report: &Report, settings: &Settings) {
         self.runs += 1;
         self.simulated += report.simulated;
         self.decisions += report.decisions;
         self.violations += report.violations.len();
         if !report.violations.is_empty() {
-            self.failed.push((report.seed, services));
+            self.failed.push(settings.clone());
         }
         for (fault, count) in &report.faults {
             *self.faults.entry(*fault).or_default() += count;
@@ -50,9 +50,10 @@ impl Total {
             println!("{count:>9}  {fault}");
         }
         if !self.failed.is_empty() {
-            let name = |(seed, services): &(u64, bool)| match services {
-                true => format!("{seed} --services"),
-                false => seed.to_string(),
+            let name = |settings: &Settings| {
+                let services = if settings.services { " --services" } else { "" };
+                let in_flight = if settings.in_flight { " --in-flight" } else { "" };
+                format!("{}{services}{in_flight}", settings.seed)
             };
             let failed: Vec<String> = self.failed.iter().map(name).collect();
             println!("seeds with violations: {}", failed.join(", "));

@@ -1,0 +1,76 @@
+//! The limiters of requests in flight of a process.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use limiter_core::Error;
+use limiter_redis::{EventKind, RedisInFlight};
+
+use crate::{
+    clock::ProcessClock, in_flight_plan::Plan, network::SimClient, random::Random,
+    vocabulary::Micros,
+};
+
+/// The limiters of requests in flight of a process.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) limiters: Vec<Limiter>,
+    /// Whether work is dropped when its permit is lost.
+    pub(crate) is_strict: bool,
+}
+
+/// A limiter of a process.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    pub(crate) inner: RedisInFlight<SimClient>,
+    /// How many events have reported a lost permit.
+    lost: Arc<AtomicU64>,
+}
+
+impl InFlight {
+    /// Returns the limiters of a process, whose calls have a deadline.
+    pub(crate) fn new(
+        plan: &Arc<Plan>,
+        deadline: Micros,
+        (client, clock): (&SimClient, &ProcessClock),
+        random: &mut Random,
+    ) -> Result<Self, Error> {
+        let mut limiters = Vec::new();
+        for kind in &plan.limiters {
+            let lost = Arc::new(AtomicU64::new(0));
+            let events = Arc::clone(&lost);
+            let inner = RedisInFlight::builder(kind.name, kind.limit)
+                .expires_after(Duration::from_micros(kind.expiry))
+                .deadline(Duration::from_micros(deadline))
+                .failure_policy(kind.failure)
+                .clock(clock.clone())
+                .seed(random.next())
+                .observer(move |event| {
+                    let is_lost = matches!(event.kind(), EventKind::PermitLost);
+                    events.fetch_add(u64::from(is_lost), Relaxed);
+                })
+                .build_on(client.clone())?;
+            limiters.push(Limiter { inner, lost });
+        }
+        let is_strict = random.below(4) > 0;
+        Ok(Self { plan: Arc::clone(plan), limiters, is_strict })
+    }
+}
+
+impl Limiter {
+    /// Returns how many permits were lost by the counters.
+    pub(crate) fn lost(&self) -> u64 {
+        self.inner.counters().permits_lost
+    }
+
+    /// Returns how many permits were lost by the events.
+    pub(crate) fn lost_by_events(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+}

@@ -1,0 +1,72 @@
+//! Servers that are wrong on purpose about requests in flight.
+
+use std::collections::BTreeMap;
+
+use limiter_twins::{Reply, Server as Twins, Stored};
+
+use super::{first_argument, number};
+use crate::{vocabulary::ProcessId, wrong::Wrong};
+
+/// When the keys of requests in flight expire, if renewals don't change that, in milliseconds of Unix time.
+#[derive(Debug, Default)]
+pub(super) struct Expiries(BTreeMap<Vec<u8>, i64>);
+
+impl Expiries {
+    /// Deletes a key that has expired, and returns the reply to a call. A call that enters lets the key expire later.
+    pub(super) fn run(
+        &mut self,
+        twins: &mut Twins,
+        words: &[Vec<u8>],
+        script: &str,
+        now: i64,
+    ) -> Reply {
+        let keys = super::super::keys(words);
+        for key in &keys {
+            if self.0.get(key).is_some_and(|at| now / 1_000 >= *at) {
+                twins.execute(&[b"DEL".as_slice(), key], now);
+                self.0.remove(key);
+            }
+        }
+        let reply = twins.execute(words, now);
+        for key in keys.into_iter().filter(|_| script == "enter") {
+            if let Some(Stored { expires_at: Some(at), .. }) = twins.stored(&key) {
+                self.0.insert(key, *at);
+            }
+        }
+        reply
+    }
+}
+
+/// Changes a call about requests in flight, and when it is executed.
+pub(super) fn changed(
+    wrong: Wrong,
+    process: ProcessId,
+    words: &[Vec<u8>],
+    script: &str,
+    now: i64,
+) -> Option<(Vec<Vec<u8>>, i64)> {
+    match (wrong, script) {
+        (Wrong::RenewsWithoutRoom, "renew") => Some((without_limits(words), now)),
+        (Wrong::PermitsByClientClocks, "enter") => {
+            let expiry = words.get(first_argument(words) + 1).and_then(|word| number(word))?;
+            let ahead = [0, expiry * 4 / 3, -expiry * 4 / 3];
+            let ahead = ahead.get(process.0 as usize % ahead.len()).copied().unwrap_or(0);
+            Some((words.to_vec(), now + ahead))
+        }
+        _ => None,
+    }
+}
+
+/// Lets each permit of a renewal have a limit that is never reached: behind the expiry there are, for each key, the number of
+/// its permits, and each with its limit.
+fn without_limits(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let (mut words, mut place) = (words.to_vec(), first_argument(words) + 1);
+    while let Some(permits) = words.get(place).and_then(|word| number(word)) {
+        let last = place + 2 * usize::try_from(permits).unwrap_or(0);
+        for limit in (place + 2..=last).step_by(2) {
+            words.get_mut(limit).into_iter().for_each(|word| *word = b"1000000".to_vec());
+        }
+        place = last + 1;
+    }
+    words
+}
