@@ -23,13 +23,15 @@ pub(crate) struct Held {
     changed: Notify,
 }
 
-const HELD: u8 = 0;
-const LOST: u8 = 1;
-const LEFT: u8 = 2;
+/// The store counts it, and its caller does not have it yet.
+const TAKEN: u8 = 0;
+const HELD: u8 = 1;
+const LOST: u8 = 2;
+const LEFT: u8 = 3;
 
 impl Held {
     pub(crate) fn new(number: u64, key: Bytes, limit: u32, ends: Timestamp) -> Arc<Self> {
-        let (ends, state) = (AtomicU64::new(ends.as_nanos()), AtomicU8::new(HELD));
+        let (ends, state) = (AtomicU64::new(ends.as_nanos()), AtomicU8::new(TAKEN));
         Arc::new(Self { number, key, limit, ends, state, changed: Notify::new() })
     }
 
@@ -52,14 +54,26 @@ impl Held {
         now >= self.ends()
     }
 
-    /// Returns true to the first caller, unless the permit was given back.
-    pub(crate) fn becomes_lost(&self) -> bool {
-        self.leaves_held(LOST)
+    /// Notes that its caller holds it from now on. Returns false if it was lost before.
+    pub(crate) fn becomes_held(&self) -> bool {
+        self.state.compare_exchange(TAKEN, HELD, SeqCst, SeqCst).is_ok()
     }
 
-    /// Notes that its caller holds it no more. Returns false if it was lost.
-    pub(crate) fn becomes_left(&self) -> bool {
-        self.leaves_held(LEFT)
+    /// Returns true to the first caller, unless the permit was given back, or nobody holds it yet: then nobody loses it.
+    pub(crate) fn becomes_lost(&self) -> bool {
+        let lost = |state| matches!(state, TAKEN | HELD).then_some(LOST);
+        let is_first = self.state.fetch_update(SeqCst, SeqCst, lost) == Ok(HELD);
+        if is_first {
+            self.changed.notify_waiters();
+        }
+        is_first
+    }
+
+    /// Notes that its caller holds it no more.
+    pub(crate) fn becomes_left(&self) {
+        if self.state.compare_exchange(HELD, LEFT, SeqCst, SeqCst).is_ok() {
+            self.changed.notify_waiters();
+        }
     }
 
     pub(crate) fn is_left(&self) -> bool {
@@ -70,12 +84,25 @@ impl Held {
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
+}
 
-    fn leaves_held(&self, state: u8) -> bool {
-        let is_first = self.state.compare_exchange(HELD, state, SeqCst, SeqCst).is_ok();
-        if is_first {
-            self.changed.notify_waiters();
-        }
-        is_first
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permit_that_its_caller_never_got_is_lost_without_an_event() {
+        let held = Held::new(1, Bytes::from("key"), 1, Timestamp::from_nanos(1));
+        assert!(!held.becomes_lost());
+        assert!(held.is_lost());
+        assert!(!held.becomes_held());
+    }
+
+    #[test]
+    fn a_permit_that_is_held_is_lost_once() {
+        let held = Held::new(1, Bytes::from("key"), 1, Timestamp::from_nanos(1));
+        assert!(held.becomes_held());
+        assert!(held.becomes_lost());
+        assert!(!held.becomes_lost());
     }
 }

@@ -26,7 +26,7 @@ impl<C: ScriptClient> Permit<C> {
 
     /// Returns the permit for a caller, or `None` if the reply came so late that it is lost.
     pub(crate) fn used(mut self) -> Option<Self> {
-        self.is_used = !self.held.is_over(self.shared.now());
+        self.is_used = !self.held.is_over(self.shared.now()) && self.held.becomes_held();
         self.is_used.then_some(self)
     }
 }
