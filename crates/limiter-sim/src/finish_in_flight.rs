@@ -92,8 +92,25 @@ impl World {
         found
     }
 
+    /// Lets each process ask about each key, one after the other: an open circuit breaker lets one call through.
+    fn close_breakers(&self, plan: &Plan) {
+        for member in self.all_members() {
+            let Some(in_flight) = member.in_flight.clone() else { continue };
+            self.executor.spawn(member.process, async move {
+                for limiter in in_flight.limiters.iter() {
+                    for key in KEYS {
+                        drop(limiter.inner.peek(key).await);
+                    }
+                }
+            });
+        }
+        let peeks = 2 * plan.limiters.len() as u64;
+        self.run_for_now(peeks * CALL);
+    }
+
     /// Lets requests enter each key, one after the other and in one process after the other, until one is refused.
     fn enter_up_to_limits(&self, plan: &Plan) -> Held {
+        self.close_breakers(plan);
         let (members, held) = (self.all_members(), Held::default());
         let most = plan.limiters.iter().map(|kind| kind.limit).max().unwrap_or(0);
         for member in (0..=most as usize).filter_map(|round| members.get(round % members.len())) {
