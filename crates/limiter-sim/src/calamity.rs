@@ -122,7 +122,7 @@ impl World {
                 self.network.with_records(|records, moment| {
                     let in_flight = &mut records.auditor.in_flight;
                     match micros {
-                        0.. => in_flight.loses(node, moment.now),
+                        0.. => in_flight.steps_ahead(node, moment.now),
                         ..0 => in_flight.stepped_back += micros.unsigned_abs(),
                     }
                 });

@@ -168,6 +168,14 @@ impl InFlight {
         self.losses.push(Loss { node, until });
     }
 
+    /// Notes that the clock of a node has stepped ahead, also for a stale server that answers beside it.
+    pub(crate) fn steps_ahead(&mut self, node: usize, now: Micros) {
+        if self.losses.iter().any(|loss| loss.node == node && now < loss.until) {
+            self.loses(node, now);
+        }
+        self.loses(node, now);
+    }
+
     /// Returns how many requests are at work more than may be, as a message.
     pub(crate) fn check(&mut self, now: Micros) -> Option<(Subject, String)> {
         let mut limits: BTreeMap<Subject, Vec<u32>> = BTreeMap::new();
