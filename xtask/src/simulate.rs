@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 pub(crate) const OPTIONS: &str = "[--seed N] [--minutes M | --faults N] [--processes P] [--faults-for MICROS] \
-                                  [--without KIND,...] [--wrong NAME|all] [--services] | --compare [--seed N] [--minutes M] | --ci | \
+                                  [--without KIND,...] [--wrong NAME|all] [--services | --in-flight] | --compare [--seed N] [--minutes M] | --ci | \
                                   --record FAULTS";
 
 /// The seeds that found something, which each commit runs.

@@ -66,16 +66,24 @@ impl Plan {
             let mut limit = u32::try_from(random.between(1, 6)).unwrap_or(1);
             let mut expiry = random.between(least, 2_000_000);
             if let Some(wrong) = wrong.filter(|it| it.is_of_in_flight()) {
-                failure = FailurePolicy::ReturnError;
-                limit = limit.div_ceil(2);
-                let is_short = wrong != Wrong::LeavesEarly;
-                expiry = if is_short { random.between(least, 2 * least) } else { expiry };
+                (failure, limit) = (FailurePolicy::ReturnError, limit.div_ceil(2));
+                expiry = match wrong {
+                    Wrong::LeavesEarly => expiry,
+                    // A key lasts a second longer than its permits.
+                    Wrong::RenewalsForgetExpiry => random.between(1_500_000, 2_000_000),
+                    _ => random.between(least, 2 * least),
+                };
             }
             limiters.push(Kind { name, limit, expiry, failure });
         }
-        let longest_pause = random.between(10_000, 200_000);
+        let longest_pause = match wrong {
+            // The server has another deadline than the holder for a few milliseconds.
+            Some(Wrong::DeadlinesFromReplies) => 5_000,
+            _ => random.between(10_000, 200_000),
+        };
         let long = match wrong {
-            Some(Wrong::RenewalsForgetExpiry | Wrong::RenewsWithoutRoom) => 900,
+            Some(Wrong::RenewalsForgetExpiry) => 1_000,
+            Some(Wrong::RenewsWithoutRoom | Wrong::DeadlinesFromReplies) => 900,
             _ => random.between(20, 300),
         };
         let without = FOREIGN.to_vec();

@@ -247,13 +247,16 @@ impl InFlight {
         }
         for key in call.keys {
             let (permits, rest) = arguments.split_first()?;
-            let (permits, rest) =
-                rest.split_at_checked(2 * usize::try_from(number(permits)?).ok()?)?;
-            arguments = rest;
+            let permits = usize::try_from(number(permits)?).ok()?;
+            let (ids, rest) = rest.split_at_checked(permits)?;
+            // Behind the ids are the limits.
+            arguments = rest.get(permits..)?;
             let subject = self.subject(key)?;
             let third = self.keys.get(&subject)?.expiry / 3;
-            for id in permits.iter().step_by(2) {
-                let asked = self.asked.get(&(subject, id.clone()))?;
+            for id in ids {
+                let Some(asked) = self.asked.get(&(subject, id.clone())) else {
+                    return Some("a permit was renewed that nobody has taken".to_owned());
+                };
                 let age = call.sent - asked;
                 // Clocks of processes run a little faster or slower.
                 if age < third - third / 1_000 {

@@ -44,6 +44,9 @@ impl Holder {
             let quiet = self.member.fleet.quiet_for(self.member.now());
             let pause = self.random.below(self.member.fleet.longest_pause);
             self.member.sleep(quiet + pause).await;
+            if self.member.is_over() {
+                break;
+            }
             let limiter = self.random.below(self.in_flight.limiters.len() as u64);
             let limiter = usize::try_from(limiter).unwrap_or(0);
             let key = usize::try_from(self.random.below(KEYS.len() as u64)).unwrap_or(0);
@@ -70,21 +73,21 @@ impl Holder {
     /// Works for a time. Strict work ends when its permit is lost.
     async fn work(&mut self, mut work: AtWork, hold: Micros) {
         let plan = &self.in_flight.plan;
-        if plan.leaves_early() {
-            let early = self.random.below(EARLY).min(hold);
-            self.member.sleep(hold - early).await;
-            work.permit = None;
-            self.member.sleep(early).await;
-            return;
-        }
+        let early = if plan.leaves_early() { self.random.below(EARLY).min(hold) } else { 0 };
         let (is_strict, ignores) = (self.in_flight.is_strict, plan.ignores_deadlines());
         let Some(lost) = work.permit.as_ref().map(InFlightPermit::lost) else { return };
-        let mut ends = Box::pin(self.member.sleep(hold));
+        let mut ends = Box::pin(self.member.sleep(hold - early));
         if let Either::Right(_) = select(Pin::new(&mut ends), pin!(lost)).await {
             work.is_lost(!ignores);
-            if !is_strict || ignores {
-                ends.await;
+            if is_strict && !ignores {
+                return;
             }
+            ends.await;
+        }
+        if early > 0 {
+            work.looks_at_permit();
+            work.permit = None;
+            self.member.sleep(early).await;
         }
     }
 }

@@ -58,15 +58,16 @@ pub(super) fn changed(
 }
 
 /// Lets each permit of a renewal have a limit that is never reached: behind the expiry there are, for each key, the number of
-/// its permits, and each with its limit.
+/// its permits, their ids, and their limits.
 fn without_limits(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (mut words, mut place) = (words.to_vec(), first_argument(words) + 1);
     while let Some(permits) = words.get(place).and_then(|word| number(word)) {
-        let last = place + 2 * usize::try_from(permits).unwrap_or(0);
-        for limit in (place + 2..=last).step_by(2) {
-            words.get_mut(limit).into_iter().for_each(|word| *word = b"1000000".to_vec());
+        let permits = usize::try_from(permits).unwrap_or(0);
+        let limits = place + permits + 1;
+        for word in words.iter_mut().skip(limits).take(permits) {
+            *word = b"1000000".to_vec();
         }
-        place = last + 1;
+        place = limits + permits;
     }
     words
 }
