@@ -3,12 +3,14 @@
 //! The order is fixed:
 //!
 //! 1. The keys of all rules are read. A request without a key is rejected before anything is charged.
-//! 2. If there are rates, the limits on requests in flight are asked whether they have room. If one has none, the request
-//!    is refused and charged nowhere.
+//! 2. If there are rates, the limits on requests in flight in memory are asked whether they have room. If one has none, the
+//!    request is refused and charged nowhere.
 //! 3. The rates [decide](crate::decide). If they refuse, no permit is taken.
-//! 4. A permit of each limit in flight is taken. If another request was faster and one is full by now, the others are
-//!    given back, and the rates refund what they have charged.
+//! 4. A permit of each limit in flight is taken. If one is full, the others are given back, and the rates refund what they
+//!    have charged.
 //! 5. Shadows are asked once the request is admitted.
+//!
+//! A store is not asked before the rates have charged: a client that resets its requests would call it without a limit.
 
 use std::{
     future::Future,
@@ -18,7 +20,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use limiter_core::{Entry, LimiterFuture, Occupancy};
+use limiter_core::{Entry, LimiterFuture};
 
 use crate::{
     decide::{Ask, Pending, Question, refund},
@@ -41,7 +43,6 @@ pub(crate) struct Entering<'k> {
 /// What is to be asked next. Limits on requests in flight are named by their places.
 #[derive(Clone, Copy)]
 enum Step {
-    Peek(usize),
     Rates,
     Enter(usize),
     Conclude,
@@ -49,7 +50,6 @@ enum Step {
 
 /// A step whose answer is awaited.
 enum Awaited {
-    Peek(usize, LimiterFuture<Occupancy>),
     Rates(Pending),
     Enter(usize, LimiterFuture<Entry>),
 }
@@ -94,10 +94,24 @@ impl<'k> Entering<'k> {
 
     /// Asks the rules. Returns the answers if all of them are known at once.
     pub(crate) fn ask(mut self) -> Result<Self, Box<PendingEntering>> {
+        self.peek();
         match self.advance() {
             None => Ok(self),
             Some(awaited) => {
                 Err(Box::new(PendingEntering { entering: self.into_owned(), awaited }))
+            }
+        }
+    }
+
+    /// Asks the limits in memory whether they have room, so that a full one charges no rate.
+    fn peek(&mut self) {
+        if self.rates_have_decided {
+            return;
+        }
+        for ask in self.in_flight.iter_mut().filter(|ask| !ask.is_shadow) {
+            ask.peek();
+            if ask.is_refused() {
+                return;
             }
         }
     }
@@ -109,8 +123,7 @@ impl<'k> Entering<'k> {
             return Step::Conclude;
         }
         if !self.rates_have_decided {
-            let peek = place_of(&|ask| ask.is_to_be_peeked());
-            return peek.map_or(Step::Rates, Step::Peek);
+            return Step::Rates;
         }
         if self.rates.asks.iter().any(Ask::is_refused) {
             return Step::Conclude;
@@ -124,14 +137,6 @@ impl<'k> Entering<'k> {
     fn advance(&mut self) -> Option<Awaited> {
         loop {
             match self.next() {
-                Step::Peek(place) => {
-                    let ask = self.in_flight.get_mut(place)?;
-                    let mut peeked = ask.peek();
-                    match peeked.take_ready() {
-                        Some(answer) => ask.peeked(answer),
-                        None => return Some(Awaited::Peek(place, peeked)),
-                    }
-                }
                 Step::Rates => {
                     let rates = mem::replace(&mut self.rates, Question::new(Vec::new(), None));
                     self.rates_have_decided = true;
@@ -186,12 +191,6 @@ impl PendingEntering {
         let Self { entering, awaited } = self;
         loop {
             match awaited {
-                Awaited::Peek(place, peeked) => {
-                    let answer = ready!(Pin::new(peeked).poll(cx));
-                    if let Some(ask) = entering.in_flight.get_mut(*place) {
-                        ask.peeked(answer);
-                    }
-                }
                 Awaited::Rates(pending) => entering.rates = ready!(pending.poll(cx)),
                 Awaited::Enter(place, entered) => {
                     let answer = ready!(Pin::new(entered).poll(cx));

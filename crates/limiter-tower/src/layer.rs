@@ -100,7 +100,7 @@ impl RateLimitLayer {
 
     /// Adds a limit on how many requests are in flight at once.
     ///
-    /// A request takes its permits last: a full limit and a rate that refuses charge nothing. It gives them back first, when
+    /// A request takes its permits last: a rate that refuses takes none, and a full limit leaves no rate charged. It gives them back first, when
     /// the response's body has ended or was dropped. With rates beside it, the layer asks the limit for room before they are
     /// charged, so a limit through a store is called twice when a request enters. A handler that goes on after the response
     /// finds a [`RequestPermit`](crate::in_flight::RequestPermit) in the request's extensions.

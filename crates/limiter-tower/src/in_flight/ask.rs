@@ -27,7 +27,6 @@ pub(crate) struct InFlightAsk<'k> {
     answer: Option<Result<Answer, Error>>,
     /// `None` unless it was taken.
     permit: Option<RulePermit>,
-    is_peeked: bool,
     /// When it was entered, if that is reported.
     asked_at: Option<Instant>,
     /// How long the limiter took to decide, if that is reported.
@@ -79,7 +78,6 @@ impl<'k> InFlightAsk<'k> {
             is_shadow,
             answer: None,
             permit: None,
-            is_peeked: false,
             asked_at: None,
             elapsed: None,
         }
@@ -91,15 +89,9 @@ impl<'k> InFlightAsk<'k> {
     }
 
     pub(crate) fn into_owned(self) -> InFlightAsk<'static> {
-        let Self { rule, key, limit, is_shadow, answer, permit, is_peeked, asked_at, elapsed } =
-            self;
+        let Self { rule, key, limit, is_shadow, answer, permit, asked_at, elapsed } = self;
         let key = key.into_owned();
-        InFlightAsk { rule, key, limit, is_shadow, answer, permit, is_peeked, asked_at, elapsed }
-    }
-
-    /// Returns whether an enforced rule has not been asked for room.
-    pub(crate) const fn is_to_be_peeked(&self) -> bool {
-        !self.is_shadow && !self.is_peeked
+        InFlightAsk { rule, key, limit, is_shadow, answer, permit, asked_at, elapsed }
     }
 
     /// Returns whether the rule has not answered.
@@ -107,23 +99,14 @@ impl<'k> InFlightAsk<'k> {
         self.answer.is_none()
     }
 
-    /// Asks whether there is room, and takes nothing. The answer is for [`peeked`](Self::peeked).
-    pub(crate) fn peek(&mut self) -> LimiterFuture<Occupancy> {
-        self.is_peeked = true;
-        self.rule.settings.limiter.peek(&self.key, self.limit)
-    }
-
-    /// Stores what a peek found, if it is a refusal or a failure: else the rule is to be [entered](Self::enter).
-    pub(crate) fn peeked(&mut self, peeked: Result<Occupancy, Error>) {
-        self.answer = match peeked {
-            // Without a state, the limiter decides when it is entered.
-            Ok(occupancy) if matches!(occupancy.source(), Source::Failure | Source::FullTable) => {
-                None
-            }
-            Ok(occupancy) if occupancy.has_room() => None,
-            Ok(occupancy) => Some(Ok(Answer { is_admitted: false, occupancy })),
-            Err(error) => Some(Err(error)),
-        };
+    /// Refuses the request if the limiter knows without a call to a store that there is no room.
+    pub(crate) fn peek(&mut self) {
+        let peeked = self.rule.settings.limiter.peek(&self.key, self.limit).take_ready();
+        // Without a state, the limiter decides when it is entered.
+        let is_full = |it: &Occupancy| it.source() == Source::State && !it.has_room();
+        if let Some(occupancy) = peeked.and_then(Result::ok).filter(is_full) {
+            self.answer = Some(Ok(Answer { is_admitted: false, occupancy }));
+        }
     }
 
     /// Takes a permit. The answer is for [`entered`](Self::entered).

@@ -106,17 +106,20 @@ impl Counter {
         call: &'static str,
         answer: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> LimiterFuture<T> {
-        self.0.calls.lock().unwrap().push(call);
-        if self.0.fails.load(Relaxed) {
-            return LimiterFuture::ready(Err(Error::new(ErrorKind::Unavailable, "no store")));
-        }
-        if !self.0.is_slow.load(Relaxed) {
-            return LimiterFuture::ready(Ok(answer(self)));
-        }
         let counter = self.clone();
+        let answer = move || {
+            counter.0.calls.lock().unwrap().push(call);
+            match counter.0.fails.load(Relaxed) {
+                true => Err(Error::new(ErrorKind::Unavailable, "no store")),
+                false => Ok(answer(&counter)),
+            }
+        };
+        if !self.0.is_slow.load(Relaxed) {
+            return LimiterFuture::ready(answer());
+        }
         LimiterFuture::pending(async move {
             tokio::task::yield_now().await;
-            Ok(answer(&counter))
+            answer()
         })
     }
 }

@@ -35,7 +35,11 @@ fn in_flight_of(counter: &Counter) -> InFlightRule {
 
 #[tokio::test]
 async fn a_full_limit_charges_no_rate() {
-    for is_slow in [false, true] {
+    for (is_slow, admitted, refused) in [
+        (false, vec!["peek", "enter"], vec!["peek"]),
+        // The rate is charged first, and refunded.
+        (true, vec!["enter"], vec!["enter"]),
+    ] {
         let (api, limiter) = rate();
         let counter = Counter::new("uploads", 1);
         let counter = if is_slow { counter.slow() } else { counter };
@@ -43,13 +47,30 @@ async fn a_full_limit_charges_no_rate() {
         let service = behind_layer(&layer, two_frames);
         let first = send(&service).await;
         assert_eq!((first.status(), used(&limiter)), (StatusCode::OK, 1));
-        assert_eq!(counter.calls(), ["peek", "enter"]);
+        assert_eq!(counter.calls(), admitted);
         assert_eq!(send(&service).await.status(), StatusCode::TOO_MANY_REQUESTS);
-        assert_eq!((used(&limiter), counter.calls()), (1, vec!["peek"]));
+        assert_eq!((used(&limiter), counter.calls()), (1, refused));
         drop(first);
         assert_eq!(send(&service).await.status(), StatusCode::OK);
         assert_eq!(used(&limiter), 2);
     }
+}
+
+/// Else a client that resets its requests would call the store without a limit.
+#[tokio::test]
+async fn a_store_is_not_called_for_a_client_whose_rate_is_used_up() {
+    let (api, limiter) = rate();
+    let counter = Counter::new("uploads", 1).slow();
+    let layer = RateLimitLayer::all([api]).in_flight(in_flight_of(&counter));
+    let service = behind_layer(&layer, two_frames);
+    for _ in 0..10 {
+        // Dropped while the store is asked.
+        drop(start(&service));
+    }
+    assert_eq!(used(&limiter), 10);
+    counter.calls();
+    assert_eq!(send(&service).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!((counter.calls(), counter.held()), (vec![], 0));
 }
 
 #[tokio::test]
@@ -209,13 +230,12 @@ async fn a_store_that_fails_forwards_by_default_and_else_answers_503() {
         (OnStoreFailure::Deny, StatusCode::SERVICE_UNAVAILABLE, "error_denied", 0),
     ] {
         let (api, limiter) = rate();
-        let counter = Counter::new("uploads", 1).failing();
+        let counter = Counter::new("uploads", 1).slow().failing();
         let (uploads, events) = Events::of(in_flight_of(&counter).on_store_failure(choice));
         let layer = RateLimitLayer::all([api]).in_flight(uploads);
         let service = behind_layer(&layer, two_frames);
         assert_eq!(send(&service).await.status(), status);
-        // A store that has just failed is not asked again.
-        assert_eq!((counter.calls(), events.take()), (vec!["peek"], vec![outcome]));
+        assert_eq!((counter.calls(), events.take()), (vec!["enter"], vec![outcome]));
         assert_eq!(used(&limiter), charged);
     }
 }
