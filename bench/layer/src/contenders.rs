@@ -1,7 +1,8 @@
 //! The layers that are compared. Adding one is a row in [`CONTENDERS`].
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
+use axum::extract::ConnectInfo;
 use axum_governor::{extractor::PeerIp, nz};
 use tower::Layer;
 use tower_governor::{GovernorLayer, governor::GovernorConfigBuilder};
@@ -28,14 +29,15 @@ pub const OURS_WITH_THREE_RULES: &str = "limiter-tower, three rules";
 /// The one that ratios refer to.
 pub const REFERENCE: &str = "tower_governor";
 
-/// The bare service is the first one.
-pub const CONTENDERS: [Contender; 6] = [
+/// The bare service is the first one. tower-rate-limit-fred is not here, because its layer waits for a server.
+pub const CONTENDERS: [Contender; 7] = [
     Contender { name: BARE, build: |setup| Some(Box::new(setup.inner)) },
     Contender { name: OURS, build: |setup| limiter_tower(setup, false) },
     Contender { name: OURS_WITH_DECISIONS, build: |setup| limiter_tower(setup, true) },
     Contender { name: OURS_WITH_THREE_RULES, build: three_rules },
     Contender { name: REFERENCE, build: tower_governor },
     Contender { name: "axum-governor", build: axum_governor },
+    Contender { name: "rate-net", build: rate_net },
 ];
 
 // Every limiter admits 10,000/s, more than a measurement sends for one address, or 1/h, which the
@@ -88,4 +90,25 @@ fn axum_governor(setup: Setup) -> Option<Box<dyn Subject>> {
         .finish();
     let layer = GovernorLayer::new(config.ok()?);
     Some(Box::new(Layer::<Inner>::layer(&layer, setup.inner)))
+}
+
+/// rate-net sends three header fields. It sends five if its policy has a name.
+fn rate_net(setup: Setup) -> Option<Box<dyn Subject>> {
+    use rate_net::{
+        Key, Quota, RateLimiter,
+        tower::{RateLimitLayer, RequestInfo},
+    };
+    let quota = if setup.refuses {
+        Quota::rate(1, Duration::from_secs(3_600)).ok()?
+    } else {
+        Quota::per_second(10_000)
+    };
+    // Its `PeerIp` does not read axum's `ConnectInfo`. This is what `PeerIp` does with an address.
+    let peer = |request: &RequestInfo<'_>| {
+        let ConnectInfo(peer) = request.extensions().get::<ConnectInfo<SocketAddr>>()?;
+        Some(Key::ip_prefix(peer.ip(), 32, 64))
+    };
+    let layer = RateLimitLayer::new(RateLimiter::with_quota(quota), peer)
+        .with_headers_on_success(setup.headers);
+    Some(Box::new(layer.layer(setup.inner)))
 }

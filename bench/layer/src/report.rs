@@ -14,7 +14,8 @@ use crate::{
     table::{Sample, Table},
 };
 
-const PEERS: &[&str] = &["tower_governor", "axum-governor", "governor", "axum", "tower", "http"];
+const PEERS: &[&str] =
+    &["tower_governor", "axum-governor", "rate-net", "governor", "axum", "tower", "http"];
 
 /// One row of a table.
 struct Row<'a> {
@@ -93,7 +94,7 @@ fn introduction(effort: &Effort, profile: Profile, host: &str) -> String {
          response at once. 10,000 peer addresses send requests, in the same order for all. Each \
          request is sent to a clone of the service, as axum does, except in the cells \"no clone\". \
          limiter-tower and tower_governor add 2 header fields to the response to an admitted \
-         request, and axum-governor adds 5. The inner service sends a `content-type` in the cells \
+         request, rate-net adds 3, and axum-governor adds 5. The inner service sends a `content-type` in the cells \
          with header fields, except in that of the empty header map.\n\n\
          Each cell has {} rounds; in each round every layer has a turn of {} ms, and each round \
          begins with the next layer. A figure is the processor time that a layer adds to a request: \
