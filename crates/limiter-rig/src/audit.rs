@@ -1,5 +1,7 @@
 //! What tasks and processes admitted together, held against the bound of their limit.
 
+pub mod in_flight;
+
 use std::{
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

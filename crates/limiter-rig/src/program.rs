@@ -67,6 +67,16 @@ impl Program {
         &self.address
     }
 
+    /// Sends a signal by its name, such as `STOP`.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be sent.
+    pub fn signal(&self, name: &str) {
+        // The shell's own `kill`, because small systems lack the command.
+        let _ = shell(&format!("kill -{name} {}", self.process.id()));
+    }
+
     /// Waits for a line that contains `part`, on the standard output or the standard error, and returns
     /// it. Each line is returned once.
     ///
