@@ -222,9 +222,12 @@ const fn undecodable(why: UnknownFamily) -> &'static str {
 }
 
 fn words_of(algorithm: &str, state: &State, limit: Option<u64>) -> String {
-    let State { text, fields, used, is_exact, fresh_in, problem } = state;
+    let State { text, fields, used, is_exact, fresh_in, problem, .. } = state;
     if let Some(problem) = problem {
         return format!("{algorithm}: {text:?}\nPROBLEM: {problem}\n") + &words_of_fields(fields);
+    }
+    if let Some(words) = state.words_of_in_flight() {
+        return format!("{algorithm}: {words}{}", words_of_fields(fields));
     }
     let (most, least) = if *is_exact { ("", "") } else { ("at most ", "at least ") };
     let mut out = format!("{algorithm}: {most}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_redis::{CallError, Fault, ScriptReply};
 
 use crate::{
-    state::{Elements, Value},
+    state::{Elements, Permits, Value},
     stored::Family,
 };
 
@@ -14,7 +14,8 @@ pub(crate) const WITHIN: Duration = Duration::from_secs(1);
 
 /// Defines `read(key, slot, span)`, which returns the type, the milliseconds until a key expires, and its
 /// value. Of a list that is the first element; the permits of the entries that have ended; the oldest other
-/// entry, empty if that is the first element; and 1, or 0 if not all entries that have ended were read.
+/// entry, empty if that is the first element; and 1, or 0 if not all entries that have ended were read. Of a sorted set it is how many members it has,
+/// how many have scores that are over, the highest score, and the first 20 members, each with its score.
 ///
 /// Entries have ended if no quota of the list counts them, and with a slot and a span, if a quota with these
 /// does not count them. They are read from the oldest on, at most 10,000 in a script.
@@ -76,6 +77,10 @@ local function read(key, slot, span)
     local head = redis.call('LINDEX', key, 0)
     local sum, oldest, is_whole = ended(key, head, slot, span)
     read[3], read[4], read[5], read[6] = head, math.min(sum, 2 ^ 53), oldest, is_whole
+  elseif kind == 'zset' then
+    local over = redis.call('ZCOUNT', key, '-inf', string.format('%d', now))
+    local latest = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
+    read[3] = { redis.call('ZCARD', key), over, latest, redis.call('ZRANGE', key, 0, 19, 'WITHSCORES') }
   end
   return read
 end
@@ -102,6 +107,7 @@ impl Stored {
         };
         let value = match value {
             [] => Value::Other,
+            [ScriptReply::Array(set)] => Value::Set(permits(set)?),
             [value] => Value::Text(text(value)?),
             [head, ScriptReply::Integer(ended), oldest, ScriptReply::Integer(is_whole)] => {
                 Value::List(Elements {
@@ -123,8 +129,29 @@ impl Stored {
 
     /// Returns whether the value has the type that the family's algorithms store.
     pub(crate) fn is_of(&self, family: Family) -> bool {
-        self.kind == if family.is_list() { "list" } else { "string" }
+        self.kind == family.kind()
     }
+}
+
+/// Returns what was read of a sorted set.
+fn permits(set: &[ScriptReply]) -> Option<Permits> {
+    let [
+        ScriptReply::Integer(all),
+        ScriptReply::Integer(expired),
+        latest,
+        ScriptReply::Array(first),
+    ] = set
+    else {
+        return None;
+    };
+    let (first, _) = first.as_chunks::<2>();
+    let first = first.iter().map(|[id, deadline]| Some((text(id)?, text(deadline)?)));
+    Some(Permits {
+        all: u64::try_from(*all).ok()?,
+        expired: u64::try_from(*expired).ok()?,
+        latest: text(latest)?,
+        first: first.collect::<Option<_>>()?,
+    })
 }
 
 /// Returns the text of a reply, `None` if it is another one.

@@ -32,6 +32,9 @@ return { time[1], time[2], value, is_kept and 0 or redis.call('DEL', KEYS[1]) }
 /// The longest lease of a window.
 const LONGEST: Duration = Duration::from_secs(1);
 
+const IN_FLIGHT_GOES_ON: &str = "Requests in flight go on. Those that take longer than a third of their permits' expiry \
+                                 count again, as far as there is room.\n";
+
 /// A key after its reset.
 struct Reset {
     /// The server's time, in microseconds.
@@ -56,11 +59,13 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
     let Targets { keys, searched, note, may_be_replaced } =
         target::find(server, &connection, target).await?;
     let (mut deleted, mut missing, mut leases) = (Vec::new(), Vec::new(), Vec::new());
+    let mut has_in_flight = false;
     for Found { key, parts, is_of_block, .. } in keys {
         let (shown, family) = (words::text(&key), parts.family());
         let latest_key = [&key, LEASES.as_bytes()].concat();
         let state = reset(&connection, key, "state").await?;
         if state.is_deleted {
+            has_in_flight |= family == Ok(Family::InFlight);
             deleted.push(shown.clone());
         } else if !is_of_block {
             missing.push(shown.clone());
@@ -91,7 +96,10 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
             searched.join(" or ")
         )
     };
-    let notes: String = leases.iter().map(|(key, leases)| leases.text(key)).collect();
+    let mut notes: String = leases.iter().map(|(key, leases)| leases.text(key)).collect();
+    if has_in_flight {
+        notes += IN_FLIGHT_GOES_ON;
+    }
     let leases: Vec<_> = leases.iter().map(|(key, leases)| leases.json(key)).collect();
     let has_problem = deleted.is_empty();
     let json = json!({ "deleted": deleted, "leases": leases });
@@ -117,7 +125,7 @@ async fn reset(connection: &Connection, key: Vec<u8>, has: &'static str) -> Resu
 impl Leases {
     /// Returns what may still be spent of a key, from its state and, by GCRA, the end of the latest lease.
     fn of(family: Family, state: &Reset, latest: Option<&Reset>) -> Option<Self> {
-        if family.is_list() {
+        if family.is_list() || family == Family::InFlight {
             return None;
         }
         let stored = decode(family, &Value::Text(state.value.clone()), None, state.now);
@@ -209,6 +217,7 @@ mod tests {
             ("fixed-window.2", "", None),
             ("sliding-log.3", "", None),
             ("sub-windows.3", "", None),
+            ("inflight", "", None),
         ] {
             let ends_in = ends_in.map(|ends_in| (None, ends_in));
             assert_eq!(of(family, state, None), ends_in, "{family} {state}");

@@ -2,6 +2,7 @@
 //!
 //! [`stored`](crate::stored) decodes the forms. Here are only the words.
 
+mod in_flight;
 mod ledger;
 mod windows;
 
@@ -14,6 +15,7 @@ use crate::{
     words::time,
 };
 
+pub(crate) use in_flight::Permits;
 pub(crate) use ledger::span_of;
 
 /// What a limit has stored at a key.
@@ -31,6 +33,8 @@ pub(crate) struct State {
     pub(crate) fresh_in: Duration,
     /// What is wrong with the value, and what happens next.
     pub(crate) problem: Option<String>,
+    /// Of requests in flight: how many permits the set has, and how many of them have expired.
+    pub(crate) in_flight: Option<(u64, u64)>,
 }
 
 /// A number of a state.
@@ -46,6 +50,7 @@ pub(crate) struct Field {
 pub(crate) enum Value {
     Text(String),
     List(Elements),
+    Set(Permits),
     /// Of another type, or none.
     Other,
 }
@@ -85,6 +90,7 @@ pub(crate) fn decode(family: Family, value: &Value, limit: Option<&Limit>, now: 
             });
             (text.as_str(), state)
         }
+        Value::Set(permits) => ("", in_flight::of(permits, now)),
         Value::Other => ("", None),
     };
     let state = state.unwrap_or_else(|| {
@@ -104,6 +110,7 @@ impl State {
             is_exact: true,
             fresh_in: Duration::from_micros(fresh_in),
             problem: (!is_possible).then(|| TOO_FAR.to_owned()),
+            in_flight: None,
         }
     }
 

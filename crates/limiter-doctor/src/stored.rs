@@ -48,14 +48,14 @@ pub(crate) struct Gcra {
 
 impl State {
     /// Returns the state in the value of a string key. Returns `None` if the value is not a state, or if the
-    /// family is stored as a list, which [`Log::parse`] decodes.
+    /// family is stored as a list, which [`Log::parse`] decodes, or as a set.
     pub(crate) fn parse(family: Family, text: &str) -> Option<Self> {
         match family {
             Family::Gcra => Gcra::parse(text).map(Self::Gcra),
             Family::FixedWindow | Family::AlignedWindow | Family::SlidingCounter => {
                 Window::parse_all(family, text).map(Self::Windows)
             }
-            Family::SlidingLog | Family::SubWindows => None,
+            Family::SlidingLog | Family::SubWindows | Family::InFlight => None,
         }
     }
 }

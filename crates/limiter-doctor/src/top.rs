@@ -172,7 +172,9 @@ impl Ranking {
             };
             let block = BlockState::of(parts).map(|block| block.words(state, *permits));
             let block = block.map(|words| format!(" ({words})")).unwrap_or_default();
-            text += &format!("{used:>18}  {:>10}  {key}{block}\n", words::time(state.fresh_in));
+            let in_flight = if state.in_flight.is_some() { " (requests in flight)" } else { "" };
+            let fresh_in = words::time(state.fresh_in);
+            text += &format!("{used:>18}  {fresh_in:>10}  {key}{block}{in_flight}\n");
         }
         let Self { keys, foreign, other_version, has_stopped, not_read, .. } = self;
         let order = match has_quotas {

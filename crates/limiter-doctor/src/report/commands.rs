@@ -135,6 +135,11 @@ fn arguments<'a>(command: &str, key: &'a str) -> Vec<&'a str> {
         "LRANGE" | "LTRIM" => vec![key, "0", "-1"],
         "LREM" => vec![key, "0", "1"],
         "LPUSH" | "RPUSH" => vec![key, "1"],
+        // A server checks how many arguments there are before it checks permissions. It adds nothing to a key without a
+        // value.
+        "ZADD" => vec![key, "XX", "1", "1"],
+        "ZREM" | "ZSCORE" => vec![key, "1"],
+        "ZCOUNT" | "ZREMRANGEBYSCORE" => vec![key, "0", "1"],
         _ => vec![key],
     }
 }

@@ -1,6 +1,7 @@
 //! The families of stored keys: the names of the forms, and their versions.
 
 use limiter_core::Algorithm;
+use limiter_redis::IN_FLIGHT;
 
 /// A form in which states are stored, as this version of the library writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub(crate) enum Family {
     SubWindows,
     /// The sliding log.
     SlidingLog,
+    /// Permits of requests in flight.
+    InFlight,
 }
 
 /// Why a key's family can't be decoded.
@@ -31,13 +34,14 @@ pub(crate) enum UnknownFamily {
 }
 
 impl Family {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Gcra,
         Self::FixedWindow,
         Self::AlignedWindow,
         Self::SlidingCounter,
         Self::SubWindows,
         Self::SlidingLog,
+        Self::InFlight,
     ];
 
     /// Returns the family of an algorithm.
@@ -62,15 +66,25 @@ impl Family {
             Self::SlidingCounter => "sliding-counter.2",
             Self::SubWindows => "sub-windows.3",
             Self::SlidingLog => "sliding-log.3",
+            Self::InFlight => IN_FLIGHT,
         }
     }
 
-    /// Returns its name without the version, which is [`Algorithm::family`].
+    /// Returns its name without the version, which is [`Algorithm::family`] of an algorithm.
     pub(crate) fn name(self) -> &'static str {
         versioned(self.stored()).0
     }
 
-    /// Returns whether the state is a list. All others are strings.
+    /// Returns the type of its keys.
+    pub(crate) const fn kind(self) -> &'static str {
+        match self {
+            Self::InFlight => "zset",
+            _ if self.is_list() => "list",
+            _ => "string",
+        }
+    }
+
+    /// Returns whether the state is a list.
     pub(crate) const fn is_list(self) -> bool {
         matches!(self, Self::SubWindows | Self::SlidingLog)
     }

@@ -60,6 +60,7 @@ fn a_family_of_another_version_is_not_decoded() {
         ("sliding-log.4", Newer),
         ("aligned-window.3", Newer),
         ("gcra.2", Newer),
+        ("inflight.2", Newer),
         ("gcra.1", NoAlgorithm),
         ("gcra.02", NoAlgorithm),
         ("gcra.+2", NoAlgorithm),

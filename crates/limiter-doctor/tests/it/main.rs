@@ -5,6 +5,7 @@
 mod arguments;
 mod blocks;
 mod explain;
+mod in_flight;
 mod planted;
 mod report;
 mod reset;

@@ -1,7 +1,8 @@
 //! The sessions in the README print what the command prints, apart from numbers.
 
-use std::{env, fs};
+use std::{env, fs, time::Duration};
 
+use limiter_redis::RedisInFlight;
 use limiter_rig::server::Server;
 
 use crate::{limiter, run, take};
@@ -14,6 +15,10 @@ async fn sessions_in_the_readme_are_real() {
     let limiter = limiter(&server, "api", "10/min").await;
     take(&limiter, "alice", 3).await;
     take(&limiter, "bob", 9).await;
+    // Ids with the same letters each time.
+    let uploads = RedisInFlight::builder("uploads", 3).seed(1).deadline(Duration::from_secs(5));
+    let uploads = uploads.connect(&server.url()).await.unwrap();
+    let _permits = [uploads.enter("alice").await.unwrap(), uploads.enter("alice").await.unwrap()];
     let url = server.url();
     let written = fs::read_to_string(README).unwrap();
     let mut printed = String::new();
