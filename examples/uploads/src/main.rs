@@ -40,7 +40,7 @@ use std::{env, net::Ipv4Addr, sync::Arc, time::Duration};
 use anyhow::{Context, Result};
 use axum::{
     Router,
-    body::Body,
+    body::{Body, Bytes},
     extract::{WebSocketUpgrade, ws::WebSocket},
     http::{HeaderName, StatusCode},
     response::Response,
@@ -97,7 +97,7 @@ async fn upload(mut body: Body) -> Result<String, (StatusCode, String)> {
     let mut length = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")))?;
-        length += frame.data_ref().map_or(0, |data| data.len());
+        length += frame.data_ref().map_or(0, Bytes::len);
     }
     Ok(format!("{length} bytes\n"))
 }
