@@ -100,8 +100,8 @@ impl RateLimitLayer {
 
     /// Adds a limit on how many requests are in flight at once.
     ///
-    /// A request takes its permits last: a rate that refuses takes none, and a full limit leaves no rate charged. It gives them back first, when
-    /// the response's body has ended or was dropped. A limit in memory is asked for room before the rates are charged; one
+    /// A request takes its permits last: a rate that refuses takes none, and a full limit leaves no rate charged. It gives
+    /// them back first, when the response's body has ended or was dropped. A limit in memory is asked for room before the rates are charged; one
     /// through a store is called once, after them, and what they have charged is refunded if it is full. A handler that goes on
     /// after the response finds a [`RequestPermit`](crate::in_flight::RequestPermit) in the request's extensions.
     ///
