@@ -1,6 +1,7 @@
 //! The network between the processes and the servers.
 
 mod client;
+mod expiries;
 mod in_flight;
 mod leases;
 mod reply;
@@ -14,7 +15,7 @@ use tokio::sync::oneshot;
 
 pub(crate) use self::client::SimClient;
 use self::{
-    in_flight::shortened,
+    expiries::shortened,
     leases::{Granted, granted},
     reply::{Outcome, outcome},
     state::{State, Waiting},

@@ -5,8 +5,8 @@ use limiter_twins::Reply;
 use super::{Call, Network};
 use crate::{
     auditor::InFlightCall,
+    records::Records,
     server::{Executed, keys},
-    vocabulary::Micros,
 };
 
 impl Network {
@@ -45,24 +45,7 @@ impl Network {
     pub(crate) fn checks_in_flight(&self) {
         let network = self.clone();
         self.0.executor.after(0, move || {
-            network.with_records(|records, moment| records.check_in_flight(moment));
+            network.with_records(Records::check_in_flight);
         });
     }
-}
-
-/// The shortest expiry of permits, 100 ms.
-const LEAST_EXPIRY: u64 = 100_000;
-
-/// Returns a call about requests in flight with permits that last shorter at the server.
-pub(super) fn shortened(words: &[Vec<u8>], by: Micros) -> Vec<Vec<u8>> {
-    let mut words = words.to_vec();
-    let first = 3 + keys(&words).len();
-    // `renew` has the expiry first, and `enter` behind the limit. Limits and numbers of permits are lower than any expiry.
-    for word in words.iter_mut().skip(first).take(2) {
-        let number = str::from_utf8(word).ok().and_then(|it| it.parse::<u64>().ok());
-        if let Some(expiry) = number.filter(|number| *number >= LEAST_EXPIRY) {
-            *word = expiry.saturating_sub(by).max(1).to_string().into();
-        }
-    }
-    words
 }
