@@ -91,7 +91,23 @@ impl Default for Settings {
 impl Settings {
     /// Returns an error that quotes a setting if its value is out of its range.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let Self { deadline, denials, failures, open, lease_keys, .. } = *self;
+        // Without `..`, so that a new setting fails to compile until its range is checked. `Keys` checks the texts.
+        let &Self {
+            deadline,
+            denials,
+            failures,
+            open,
+            lease_keys,
+            prefix: _,
+            key_secret: _,
+            failure_policy: _,
+            batching: _,
+            lease: _,
+            observer: _,
+            scripts: _,
+            clock: _,
+            seed: _,
+        } = self;
         let least = Duration::from_millis(1);
         in_range(deadline, least..=Builder::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;
         in_range(denials, 0..=Denials::MAX_CAPACITY, &format!("denial cache of {denials}"))?;

@@ -13,6 +13,7 @@ use crate::{
     Builder, ConnectOptions, Connection, FailurePolicy, RedisLimiter,
     client::credentials::{Credentials, Hidden},
     connect_with,
+    context::Settings,
 };
 
 /// The settings of limiters in a configuration file, with the feature `serde`.
@@ -99,7 +100,11 @@ impl RedisSettings {
             required_within: self.required_connection_ms.map(Duration::from_millis),
             server: self.credentials.clone(),
             sentinel: self.sentinel_credentials.clone(),
-            ..ConnectOptions::new()
+            // What a file can't contain. Without `..`, so that a new option fails to compile until it is here.
+            runtime: None,
+            provider: None,
+            #[cfg(feature = "tls")]
+            tls: None,
         };
         #[cfg(feature = "tls")]
         let options = match &self.root_certificates {
@@ -137,15 +142,31 @@ impl RedisSettings {
             }
         }
         let mut builder = RedisLimiter::builder(policy).failure_policy(self.failure_policy);
-        let settings = &mut builder.settings;
-        set(&mut settings.prefix, self.prefix.clone());
-        settings.key_secret = self.secret()?.map(Hidden);
-        set(&mut settings.deadline, self.deadline_ms.map(Duration::from_millis));
-        set(&mut settings.batching, self.batching);
-        set(&mut settings.denials, self.denial_cache);
-        set(&mut settings.lease, self.lease);
-        set(&mut settings.failures, self.breaker.failures);
-        set(&mut settings.open, self.breaker.open_ms.map(Duration::from_millis));
+        // Without `..`, so that a new setting fails to compile until it is read from files, or listed as not in them.
+        let Settings {
+            prefix,
+            key_secret,
+            deadline,
+            failure_policy: _,
+            denials,
+            batching,
+            lease,
+            lease_keys: _,
+            failures,
+            open,
+            observer: _,
+            scripts: _,
+            clock: _,
+            seed: _,
+        } = &mut builder.settings;
+        set(prefix, self.prefix.clone());
+        *key_secret = self.secret()?.map(Hidden);
+        set(deadline, self.deadline_ms.map(Duration::from_millis));
+        set(batching, self.batching);
+        set(denials, self.denial_cache);
+        set(lease, self.lease);
+        set(failures, self.breaker.failures);
+        set(open, self.breaker.open_ms.map(Duration::from_millis));
         Ok(builder)
     }
 }
