@@ -84,6 +84,18 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
 }
 
 #[test]
+fn the_guide_names_each_event() {
+    let guide = include_str!("../../docs/guide/failure.md");
+    // Each is in a pair with its counter.
+    let pairs = include_str!("../events.rs").lines().filter(|line| line.contains("\", |tally| &"));
+    let names: Vec<_> = pairs.filter_map(|line| line.split('"').nth(1)).collect();
+    assert!(names.len() >= 12, "{names:?}");
+    for name in names {
+        assert!(guide.contains(&format!("`{name}`")), "no {name} in docs/guide/failure.md");
+    }
+}
+
+#[test]
 fn decisions_are_counted_by_their_source() {
     let events = Events::new("api", None, None);
     let usage = Usage::new(1, 0, Duration::from_secs(1));
