@@ -68,7 +68,14 @@ pub enum Outcome {
 impl Outcome {
     /// Returns whether the request was not forwarded because of it.
     pub(crate) const fn is_refusal(self) -> bool {
-        matches!(self, Self::Denied | Self::Blocked | Self::Rejected | Self::ErrorDenied)
+        match self {
+            Self::Denied | Self::Blocked | Self::Rejected | Self::ErrorDenied => true,
+            Self::Allowed
+            | Self::Delayed
+            | Self::ShadowDenied
+            | Self::Bypassed
+            | Self::ErrorAllowed => false,
+        }
     }
 
     /// Returns the outcome as metrics name it, such as `shadow_denied`.
@@ -84,6 +91,36 @@ impl Outcome {
             Self::Rejected => "rejected",
             Self::ErrorAllowed => "error_allowed",
             Self::ErrorDenied => "error_denied",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter::successors;
+
+    use super::Outcome;
+
+    /// Returns all outcomes. A new one fails to compile here.
+    fn all() -> impl Iterator<Item = Outcome> {
+        successors(Some(Outcome::Allowed), |last| match last {
+            Outcome::Allowed => Some(Outcome::Delayed),
+            Outcome::Delayed => Some(Outcome::Denied),
+            Outcome::Denied => Some(Outcome::Blocked),
+            Outcome::Blocked => Some(Outcome::ShadowDenied),
+            Outcome::ShadowDenied => Some(Outcome::Bypassed),
+            Outcome::Bypassed => Some(Outcome::Rejected),
+            Outcome::Rejected => Some(Outcome::ErrorAllowed),
+            Outcome::ErrorAllowed => Some(Outcome::ErrorDenied),
+            Outcome::ErrorDenied => None,
+        })
+    }
+
+    #[test]
+    fn the_guide_has_a_row_for_each_outcome() {
+        let guide = include_str!("../docs/guide/metrics.md");
+        for name in all().map(Outcome::name) {
+            assert!(guide.contains(&format!("\n| `{name}` |")), "no row for {name} in metrics.md");
         }
     }
 }

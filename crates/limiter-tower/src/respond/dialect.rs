@@ -105,7 +105,10 @@ impl Headers {
     }
 
     const fn has_lists(self) -> bool {
-        matches!(self, Self::RateLimit | Self::RateLimitAndX(_))
+        match self {
+            Self::RateLimit | Self::RateLimitAndX(_) => true,
+            Self::RateLimitReset | Self::XRateLimit(_) | Self::None => false,
+        }
     }
 
     /// Returns the names of the fields with one value each, and what the reset counts.
