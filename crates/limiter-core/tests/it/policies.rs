@@ -9,6 +9,7 @@ use limiter_test::{
     bounds::cases,
     policies::any_single,
     subject::{Bare, InMemory, Operations, Subject},
+    traffic::contenders,
 };
 use proptest::{
     strategy::{Strategy, ValueTree},
@@ -52,19 +53,22 @@ fn every_algorithm_is_read_printed_and_enforced() {
     }
 }
 
-/// A law is shown for the algorithms that are drawn, and a bound for those that are listed.
+/// A law is shown for the algorithms that are drawn, a bound for those that are listed, and figures and pictures for those
+/// that are compared.
 #[test]
-fn laws_and_bounds_are_shown_for_every_algorithm() {
+fn laws_bounds_and_figures_are_shown_for_every_algorithm() {
     let mut runner = TestRunner::deterministic();
     let drawn = (0..500).map(|_| any_single().new_tree(&mut runner).unwrap().current());
     let drawn: Vec<Policy> = drawn.collect();
     let listed: Vec<Policy> = cases::policies().into_iter().map(|(_, policy)| policy).collect();
+    let compared: Vec<Policy> = contenders(10, 10).into_iter().map(|it| it.policy).collect();
     for algorithm in Algorithm::one_of_each() {
         let is_of = |policy: &Policy| {
             discriminant(&policy.limits()[0].algorithm()) == discriminant(&algorithm)
         };
         assert!(drawn.iter().any(is_of), "{algorithm} is never drawn");
         assert!(listed.iter().any(is_of), "{algorithm} is not listed");
+        assert!(compared.iter().any(is_of), "{algorithm} is not compared");
     }
 }
 
