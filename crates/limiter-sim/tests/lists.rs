@@ -1,0 +1,33 @@
+//! The lists of faults and of wrong worlds are complete. A variant that no list has would never happen.
+
+use limiter_sim::{Fault, Wrong};
+
+/// Returns how many variants an enum has, by the source text that declares it.
+fn variants(source: &str, name: &str) -> usize {
+    let start = format!("pub enum {name} {{\n");
+    let declaration = source.split_once(&start).and_then(|(_, rest)| rest.split_once("\n}"));
+    let lines = declaration.map_or("", |(declaration, _)| declaration).lines();
+    lines.map(str::trim).filter(|line| !line.starts_with("///") && line.ends_with(',')).count()
+}
+
+#[test]
+fn each_fault_can_happen() {
+    let declared = variants(include_str!("../src/fault.rs"), "Fault");
+    assert_eq!(Fault::all().count(), declared, "a fault is neither of messages nor of the world");
+}
+
+#[test]
+fn each_wrong_world_can_be_run() {
+    let declared = variants(include_str!("../src/wrong.rs"), "Wrong");
+    assert_eq!(Wrong::ALL.len(), declared, "a wrong world is not in `Wrong::ALL`");
+}
+
+#[test]
+fn the_guarantees_have_the_number_of_seeds_of_each_wrong_world() {
+    let page = include_str!("../../../docs/guarantees.md");
+    let rows = page.lines().filter(|line| line.starts_with("| ")).flat_map(|line| line.split('|'));
+    let listed: Vec<_> = rows.flat_map(|cell| cell.split(", ").map(str::trim)).collect();
+    for name in Wrong::ALL.map(Wrong::name) {
+        assert!(listed.contains(&name), "{name} is not in the table of docs/guarantees.md");
+    }
+}
