@@ -64,7 +64,7 @@ pub(crate) fn names() -> String {
 }
 
 /// Packages that are no members of the workspace, so that their dependencies stay out of its tree.
-const APART: [&str; 5] = ["fuzz", "bench", "bench/fleet", "bench/memory", "bench/layer"];
+pub(crate) const APART: [&str; 5] = ["fuzz", "bench", "bench/fleet", "bench/memory", "bench/layer"];
 
 /// Those that the workflow checks, because their clients of Redis take long to build.
 const BY_WORKFLOW: [&str; 2] = ["bench", "bench/fleet"];

@@ -191,3 +191,20 @@ fn help(_: &Shell, _: &[String]) -> Result<()> {
     println!("Steps of ci: {}", ci::names());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_task_is_in_the_list_for_contributors() {
+        let list = include_str!("../../CONTRIBUTING.md");
+        for Task { name, .. } in TASKS.iter().filter(|task| task.name != "help") {
+            let is_listed = list.lines().any(|line| {
+                let words = line.strip_prefix("$ cargo xtask ").map(str::split_whitespace);
+                words.is_some_and(|mut words| words.next() == Some(*name))
+            });
+            assert!(is_listed, "CONTRIBUTING.md does not list `cargo xtask {name}`");
+        }
+    }
+}

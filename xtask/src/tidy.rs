@@ -9,6 +9,7 @@ mod figure;
 mod import;
 mod krate;
 pub(crate) mod link;
+mod map;
 mod script;
 mod word;
 
@@ -38,6 +39,10 @@ const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     link::resolves,
     figure::measured,
     krate::described,
+    map::is_complete,
+    map::examples_are_tested,
+    map::chapters_are_included,
+    map::packages_apart_are_checked,
 ];
 
 /// A file of the repository, its path relative to the root.
