@@ -70,7 +70,7 @@ impl Keys {
         name: &str,
         secret: Option<&[u8]>,
     ) -> Result<Self, Error> {
-        Self::of_one(prefix, format!("}}:{}:{IN_FLIGHT}", escaped(name)).into_bytes(), secret)
+        Self::of_one(prefix, format!("}}:{}:{IN_FLIGHT}", escaped_name(name)).into_bytes(), secret)
     }
 
     fn of_one(prefix: &str, after: Vec<u8>, secret: Option<&[u8]>) -> Result<Self, Error> {
@@ -173,19 +173,22 @@ impl Keys {
 
 /// Returns the key of a limit from the closing brace on.
 fn after(policy: &Policy, limit: &Limit) -> Vec<u8> {
-    // A slash separates the names.
-    let name = |name: &str| escaped(name).replace('/', "%2F");
     let family = stored_family(limit.algorithm());
     let (policy, is_only) = (policy.name(), policy.limits().len() == 1);
     let after = if is_only || limit.name() == policy {
-        format!("}}:{}:{family}", name(policy))
+        format!("}}:{}:{family}", escaped_name(policy))
     } else {
-        format!("}}:{}/{}:{family}", name(policy), name(limit.name()))
+        format!("}}:{}/{}:{family}", escaped_name(policy), escaped_name(limit.name()))
     };
     after.into_bytes()
 }
 
-/// Returns a prefix or a name as keys contain it: a colon would end it early, and a brace would
+/// Returns the name of a policy or a limit as keys contain it: a slash separates the two.
+fn escaped_name(name: &str) -> String {
+    escaped(name).replace('/', "%2F")
+}
+
+/// Returns a prefix as keys contain it: a colon would end it early, and a brace would
 /// put all keys into one slot of a cluster.
 fn escaped(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
