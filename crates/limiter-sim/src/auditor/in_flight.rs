@@ -284,3 +284,6 @@ impl fmt::Display for Counts {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;
