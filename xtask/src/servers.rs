@@ -9,6 +9,7 @@ mod nginx;
 mod prometheus;
 mod wheel;
 
+use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -84,15 +85,13 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the path of a server that encrypts, if it is at hand: those in wheels can't.
-pub(crate) fn that_encrypts(shell: &Shell) -> Result<Option<PathBuf>> {
-    let releases = RELEASES.iter().filter(|release| matches!(release.source, Source::Debian));
-    for release in releases {
-        if let Some(path) = release.at_hand(shell)? {
-            return Ok(Some(path));
-        }
+/// Returns the path of a server that encrypts, fetched if it is missing: those in wheels can't.
+pub(crate) fn that_encrypts(shell: &Shell) -> Result<PathBuf> {
+    if let Some(path) = env::var_os("LIMITER_TLS_SERVER") {
+        return Ok(path.into());
     }
-    Ok(None)
+    let release = RELEASES.iter().find(|release| matches!(release.source, Source::Debian));
+    release.context("no server that encrypts is listed")?.path(shell)
 }
 
 /// Returns the names of all releases, for messages.

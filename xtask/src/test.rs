@@ -51,16 +51,10 @@ fn against(shell: &Shell, binary: &Path, packages: &[&str], arguments: &[&str]) 
     let mut tests = cmd!(shell, "cargo test {packages...} --all-features {arguments...}")
         .env("LIMITER_SERVER", binary)
         .env("LIMITER_TEST_URL", server.url());
-    // Whichever server is tested, as most can't encrypt.
-    match servers::that_encrypts(shell)? {
-        Some(path) => tests = tests.env("LIMITER_TLS_SERVER", path),
-        None => eprintln!(
-            "no server that encrypts is at hand, so its tests are SKIPPED: \
-             `cargo xtask servers` fetches one"
-        ),
-    }
     // Without these, the tests that need them fail.
     for (variable, path) in [
+        // Whichever server is tested, as most can't encrypt.
+        ("LIMITER_TLS_SERVER", servers::that_encrypts(shell)),
         ("LIMITER_NGINX", servers::nginx(shell)),
         ("LIMITER_CHROMIUM", servers::chromium(shell)),
         ("LIMITER_PROMETHEUS", servers::prometheus(shell)),

@@ -163,14 +163,14 @@ async fn a_server_that_is_slow_to_encrypt_is_waited_for() {
 
 #[tokio::test]
 async fn a_server_that_encrypts_is_served() {
-    let Some(tls) = Tls::at_hand() else { return };
+    let tls = Tls::new();
     let server = tls.start();
     served(&patient(&server.url(), 2, &trusting(tls.issuer())).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_of_a_server_that_encrypts_is_one_of_any_server() {
-    let Some(tls) = Tls::at_hand() else { return };
+    let tls = Tls::new();
     let server = tls.start();
     let client = connect_with(&server.url(), &trusting(tls.issuer())).await.unwrap();
     let limiter = |deadline| {
@@ -184,7 +184,7 @@ async fn an_outage_of_a_server_that_encrypts_is_one_of_any_server() {
 
 #[tokio::test]
 async fn a_server_by_another_issuer_or_name_is_not_connected_to() {
-    let Some(tls) = Tls::at_hand() else { return };
+    let tls = Tls::new();
     let server = tls.start();
     let error = refusal(&server.url(), &trusting(&Issuer::new())).await;
     assert!(error.to_string().contains("InvalidCertificate(UnknownIssuer)"), "{error}");
@@ -196,7 +196,7 @@ async fn a_server_by_another_issuer_or_name_is_not_connected_to() {
 
 #[tokio::test]
 async fn a_server_that_demands_a_certificate_is_shown_one() {
-    let Some(tls) = Tls::at_hand() else { return };
+    let tls = Tls::new();
     let server = tls.start_with(&["--tls-auth-clients", "yes"]);
     let error = refusal(&server.url(), &trusting(tls.issuer())).await;
     assert!(error.to_string().contains("CertificateRequired"), "{error}");
@@ -218,7 +218,7 @@ async fn a_server_that_demands_a_certificate_is_shown_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_encrypts_is_followed_from_node_to_node() {
-    let Some(tls) = Tls::at_hand() else { return };
+    let tls = Tls::new();
     let cluster = tls.start_cluster();
     let limiter = patient(&cluster.url(), 100, &trusting(tls.issuer())).await;
     for number in 0..50 {
@@ -242,7 +242,7 @@ async fn a_cluster_that_encrypts_is_followed_from_node_to_node() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_that_encrypt_lead_to_the_next_primary() {
-    let Some(tls) = Tls::at_hand() else { return };
+    let tls = Tls::new();
     let mut set = tls.start_sentinels();
     let client = connect_with(&set.url(), &trusting(tls.issuer())).await.unwrap();
     let limiter = RedisLimiter::builder(daily(1_000)).build_on(client).unwrap();

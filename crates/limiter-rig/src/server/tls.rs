@@ -1,13 +1,7 @@
 //! Certificates of one's own, and servers that encrypt by themselves.
 
 use std::{
-    cell::Cell,
-    collections::hash_map::RandomState,
-    env, fs,
-    hash::BuildHasher,
-    io::{self, Write},
-    path::PathBuf,
-    thread,
+    cell::Cell, collections::hash_map::RandomState, env, fs, hash::BuildHasher, path::PathBuf,
 };
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -24,7 +18,7 @@ pub struct Issuer(CertifiedIssuer<'static, KeyPair>);
 /// ```no_run
 /// use limiter_rig::server::Tls;
 ///
-/// let Some(tls) = Tls::at_hand() else { return };
+/// let tls = Tls::new();
 /// let server = tls.start();
 /// assert!(server.url().starts_with("rediss://"));
 /// ```
@@ -87,33 +81,26 @@ impl Default for Issuer {
 }
 
 impl Tls {
-    /// Returns what is needed to start servers that encrypt, or says on the standard error, where
-    /// no test's is kept back, that there is no such server.
-    ///
-    /// Most binaries at hand can't: `cargo xtask test` names one that can in `LIMITER_TLS_SERVER`.
+    /// Returns what is needed to start servers that encrypt, with the binary that `LIMITER_TLS_SERVER` names.
     ///
     /// # Panics
     ///
-    /// When the certificates can't be written.
+    /// If the variable is not set, or the certificates can't be written. `cargo xtask test` sets it, because most binaries
+    /// can't encrypt.
+    #[expect(clippy::new_without_default, reason = "it panics without a variable")]
     #[must_use]
-    pub fn at_hand() -> Option<Self> {
-        let Some(binary) = env::var_os("LIMITER_TLS_SERVER").map(PathBuf::from) else {
-            let name = thread::current().name().unwrap_or_default().to_owned();
-            let message = format!(
-                "{name} is SKIPPED: LIMITER_TLS_SERVER names no server that encrypts; \
-                 `cargo xtask servers` fetches one\n"
-            );
-            // Not by a macro, whose output is only shown of tests that fail.
-            drop(io::stderr().write_all(message.as_bytes()));
-            return None;
-        };
+    #[track_caller]
+    pub fn new() -> Self {
+        let binary = env::var_os("LIMITER_TLS_SERVER");
+        let binary = binary.expect("LIMITER_TLS_SERVER names a server that encrypts");
+        let binary = PathBuf::from(binary);
         let (issuer, folder) = (Issuer::new(), Folder::create().expect("there is a folder"));
         let (certificate, key) = issuer.sign();
         for (name, text) in [("ca.pem", issuer.root()), ("own.pem", certificate), ("key.pem", key)]
         {
             fs::write(folder.path().join(name), text).expect("a file is written");
         }
-        Some(Self { binary, issuer, folder })
+        Self { binary, issuer, folder }
     }
 
     /// Who has signed the servers' certificates, and signs for clients.
