@@ -23,9 +23,9 @@
 //!
 //! A [`Rule`] is a limiter, the [key] under which it counts requests, and what follows from its decisions. A
 //! [`RateLimitLayer`] asks one or several rules about each request; a handler, a WebSocket or a queue consumer can ask a
-//! rule itself. An [`InFlightRule`] limits how many requests are in flight at once. None has type parameters, so a struct can hold them, and clones are handles: a clone of a rule changes
-//! its policy and its mode while requests are served. The [`guide`] has a short program for each common case, and shows
-//! how to test, roll out and observe limits.
+//! rule itself. An [`InFlightRule`] limits how many requests are in flight at once. None has type parameters, so a struct
+//! can hold them, and clones are handles: a clone of a rule changes its policy and its mode while requests are served. The
+//! [`guide`] has a short program for each common case, and shows how to test, roll out and observe limits.
 //!
 //! | module | for |
 //! |---|---|
