@@ -138,7 +138,7 @@ fn arguments<'a>(command: &str, key: &'a str) -> Vec<&'a str> {
         // A server checks how many arguments there are before it checks permissions. It adds nothing to a key without a
         // value.
         "ZADD" => vec![key, "XX", "1", "1"],
-        "ZREM" | "ZSCORE" => vec![key, "1"],
+        "ZREM" | "ZMSCORE" => vec![key, "1"],
         "ZCOUNT" | "ZREMRANGEBYSCORE" => vec![key, "0", "1"],
         _ => vec![key],
     }
