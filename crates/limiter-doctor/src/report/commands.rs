@@ -2,7 +2,7 @@
 
 use limiter_redis::{
     CallError, Fault, Server,
-    scripts::{CALL_COMMANDS, SCRIPT_COMMANDS},
+    scripts::{CALL_COMMANDS, IN_FLIGHT_COMMANDS, SCRIPT_COMMANDS},
 };
 
 use super::Findings;
@@ -46,7 +46,32 @@ pub(super) async fn examine(
     for command in ["PEXPIRE", "DEL"] {
         drop(server.send(command, &arguments(command, key), WITHIN).await);
     }
-    report(server.name(), keys, &denied, &missing, denied_key.as_ref(), findings)
+    let can_run_all = report(server.name(), keys, &denied, &missing, denied_key.as_ref(), findings);
+    if can_run_all {
+        examine_in_flight(server, key, keys, findings).await;
+    }
+    can_run_all
+}
+
+/// Runs the commands that only limits on requests in flight need, which many services have not.
+async fn examine_in_flight(server: &Server, key: &str, keys: &str, findings: &mut Findings) {
+    let mut denied = Vec::new();
+    for command in IN_FLIGHT_COMMANDS {
+        let reply = server.send(command, &arguments(command, key), WITHIN).await;
+        if let Err(error) = reply
+            && matches!(Denial::of(&error), Some(Denial::Command | Denial::Missing))
+        {
+            denied.push(*command);
+        }
+    }
+    if !denied.is_empty() {
+        let text = format!(
+            "the user may not run {}, which limits on requests in flight need",
+            denied.join(", ")
+        );
+        let advice = format!("allow the user {} on the keys ~{keys}", permissions(&denied));
+        findings.advise(server.name(), text, &advice);
+    }
 }
 
 fn report(

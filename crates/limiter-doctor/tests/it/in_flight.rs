@@ -121,8 +121,9 @@ async fn a_user_who_may_not_use_sorted_sets_is_reported() {
         let words = ["ACL", "SETUSER", "default", "on", "nopass", "~*", "&*", "+@all", &refused];
         server.command(&words).unwrap();
         let printed = doctor(&server, &["report"]);
-        let text = format!("the user may not run {command}\n");
-        assert!(printed.code == 1 && printed.out.contains(&text), "{printed:?}");
+        let text = format!("may not run {command}, which limits on requests in flight need\n");
+        // Rates do without.
+        assert!(printed.code == 0 && printed.out.contains(&text), "{printed:?}");
     }
 }
 
