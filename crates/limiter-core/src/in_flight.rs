@@ -10,7 +10,7 @@ pub use permit::{HeldPermit, InFlightPermit};
 
 use alloc::sync::Arc;
 
-use crate::{Error, ErrorKind, Key, LimiterFuture, LimiterId, Source};
+use crate::{Error, ErrorKind, Key, LimiterFuture, LimiterId, Source, policy::validate_name};
 
 /// Limits how many requests of a key are in flight at once.
 ///
@@ -157,15 +157,27 @@ impl Entry {
     }
 }
 
-/// Returns `limit` if a limiter can have it as its own.
-pub(crate) fn checked_limit(limit: u32) -> Result<u32, Error> {
-    match limit {
-        0 => {
-            let fault = "it would refuse every request; use 1 or more";
-            Err(Error::invalid(ErrorKind::InvalidSetting, "limit", "0", fault))
-        }
-        _ => Ok(limit),
+/// Checks the name and the own limit of an [`InFlightLimiter`], for those on a store.
+///
+/// ```
+/// use limiter_core::check_in_flight;
+///
+/// assert!(check_in_flight("uploads", 3).is_ok());
+/// let error = check_in_flight("uploads", 0).unwrap_err();
+/// assert_eq!(error.to_string(), r#"invalid limit "0": it would refuse every request; use 1 or more"#);
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidName`] if the name is empty, longer than 64 bytes, or has a character that is not printable ASCII.
+/// [`ErrorKind::InvalidSetting`] if the limit is zero.
+pub fn check_in_flight(name: &str, limit: u32) -> Result<(), Error> {
+    validate_name("limit", name)?;
+    if limit == 0 {
+        let fault = "it would refuse every request; use 1 or more";
+        return Err(Error::invalid(ErrorKind::InvalidSetting, "limit", "0", fault));
     }
+    Ok(())
 }
 
 /// Implements the trait for pointers to what implements it.

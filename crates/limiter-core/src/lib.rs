@@ -88,7 +88,9 @@ pub use cost::Cost;
 pub use decision::{Decision, Refused, Source, Usage};
 pub use error::{Error, ErrorKind};
 pub use future::LimiterFuture;
-pub use in_flight::{Entry, HeldPermit, InFlightLimiter, InFlightPermit, Occupancy};
+pub use in_flight::{
+    Entry, HeldPermit, InFlightLimiter, InFlightPermit, Occupancy, check_in_flight,
+};
 #[cfg(feature = "std")]
 pub use in_flight::{InFlight, InFlightBuilder, InFlightStats};
 pub use joint::decide;

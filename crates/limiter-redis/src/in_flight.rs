@@ -6,7 +6,6 @@
 //! that by its own clock before the server gives its place to another one.
 
 pub(crate) mod builder;
-mod checks;
 mod expiry;
 mod fallback;
 mod held;
@@ -28,10 +27,10 @@ use std::{
 use bytes::Bytes;
 use limiter_core::{
     Entry, Error, ErrorKind, InFlightLimiter, InFlightPermit, Key, LimiterFuture, LimiterId,
-    Occupancy,
+    Occupancy, check_in_flight,
 };
 
-use self::{checks::check_limit, held::Held, leave::Leave, permit::Permit, shared::Shared};
+use self::{held::Held, leave::Leave, permit::Permit, shared::Shared};
 use crate::{
     client::{
         ScriptClient,
@@ -100,7 +99,7 @@ impl<C: ScriptClient> RedisInFlight<C> {
     ///
     /// [`ErrorKind::InvalidSetting`] if `limit` is zero.
     pub fn set_limit(&self, limit: u32) -> Result<(), Error> {
-        check_limit(limit)?;
+        check_in_flight(self.name(), limit)?;
         self.shared.limit.store(limit, Relaxed);
         Ok(())
     }

@@ -166,7 +166,7 @@ impl InFlightRule {
     /// Gives a permit back that was held for `hold`, and reports it: a bound on what a leak costs, to be set far above the
     /// longest request. The request goes on, unless the rule is [strict](Self::strict).
     ///
-    /// It needs a Tokio runtime with its timer; nothing is given back early where there is none.
+    /// It needs a Tokio runtime with its timer. Without one, the permit is held until the work has ended.
     #[cfg(feature = "tokio")]
     #[must_use]
     pub fn max_hold(self, hold: Duration) -> Self {

@@ -26,7 +26,7 @@ pub use builder::InFlightBuilder;
 use foldhash::quality::RandomState;
 
 use self::{acquire::Acquire, counts::Counts, queue::CallLimit, shard::Shard};
-use super::checked_limit;
+use super::check_in_flight;
 use crate::{
     Clock, Entry, Error, InFlightLimiter, Key, LimiterFuture, LimiterId, Occupancy, SystemClock,
     Timer,
@@ -155,7 +155,8 @@ impl<C: Clock> InFlight<C> {
     ///
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if `limit` is zero.
     pub fn set_limit(&self, limit: u32) -> Result<(), Error> {
-        self.0.counts.set_limit(checked_limit(limit)?);
+        check_in_flight(self.name(), limit)?;
+        self.0.counts.set_limit(limit);
         let wakers = self.0.shards.iter().flat_map(|shard| shard.update_limit());
         wake_all(wakers.collect());
         Ok(())

@@ -6,14 +6,9 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Clock, Error, LimiterId};
+use limiter_core::{Clock, Error, LimiterId, check_in_flight};
 
-use super::{
-    RedisInFlight,
-    checks::{check_limit, check_name},
-    expiry::Expiry,
-    shared::Shared,
-};
+use super::{RedisInFlight, expiry::Expiry, shared::Shared};
 use crate::{
     client::{
         ScriptClient,
@@ -164,8 +159,7 @@ impl RedisInFlightBuilder {
         id: LimiterId,
     ) -> Result<RedisInFlight<C>, Error> {
         let Self { name, limit, expiry, settings } = self;
-        check_name(&name)?;
-        check_limit(limit)?;
+        check_in_flight(&name, limit)?;
         settings.check()?;
         expiry.check(settings.deadline)?;
         let processes = match settings.failure_policy {

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::call::request::UnderWay;
 
-    /// A caller that has left was told that nothing is charged for it.
+    /// A caller that has left has received the error `Unavailable`, after which nothing may be charged for it.
     #[test]
     fn the_store_is_not_asked_for_a_caller_that_has_left() {
         let under_way = Arc::new(UnderWay::default());

@@ -7,7 +7,7 @@
 //!    with a deadline up to `t` are removed. If there are still `L`, it is refused, and nothing else is written. Else the
 //!    id is added with the deadline `t + E`.
 //! 2. *Renew* at `t`: a member gets the deadline `t + E`, also if its own has passed, because nobody took its place. An id
-//!    that is no member is added again under the condition of an acquire: it is *restored*. Otherwise it is lost.
+//!    that is not in the set is added again if an acquire would be admitted: it is *restored*. Otherwise it is lost.
 //! 3. Acquires and renewals that write set the expiry of the whole key to `t + E`.
 //! 4. *Release* removes the id. It follows the end of the work. After an acquire without a reply it is sent, too.
 //! 5. A holder's own deadline is `E`, less a margin, after it *sent* the last request that succeeded, by its monotonic
@@ -86,7 +86,7 @@ fn a_server_that_loses_its_keys_exceeds_the_limit_once() {
 #[test]
 fn each_wrong_rule_exceeds_the_limit() {
     for (rule, store) in [
-        // Without a loss, an id that is no member has passed its deadline, and so has its holder.
+        // Unless the server lost the set, the deadline of an id that is not in it is over, and so is its holder's.
         (Rule::RenewalsAddAlways, Store::Flushed),
         (Rule::ClientClocks, Store::Durable),
         (Rule::DeadlinesFromTheReply, Store::Durable),

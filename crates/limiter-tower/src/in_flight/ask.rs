@@ -99,7 +99,7 @@ impl<'k> InFlightAsk<'k> {
         self.answer.is_none()
     }
 
-    /// Refuses the request if the limiter knows without a call to a store that there is no room.
+    /// Refuses the request if the limiter is full, as far as it answers without a call to a store.
     pub(crate) fn peek(&mut self) {
         let peeked = self.rule.settings.limiter.peek(&self.key, self.limit).take_ready();
         // Without a state, the limiter decides when it is entered.

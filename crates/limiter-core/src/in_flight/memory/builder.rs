@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::{InFlight, Inner};
-use crate::{
-    Builder, Clock, Error, ErrorKind, SystemClock, in_flight::checked_limit, policy::validate_name,
-};
+use crate::{Builder, Clock, Error, ErrorKind, SystemClock, in_flight::check_in_flight};
 
 /// The settings of an [`InFlight`], fixed before it exists.
 ///
@@ -80,8 +78,7 @@ impl<C: Clock> InFlightBuilder<C> {
     /// [`ErrorKind::InvalidSetting`] if the limit is zero, or the capacity is not from 1 to
     /// [`MAX_CAPACITY`](InFlightBuilder::MAX_CAPACITY).
     pub fn build(self) -> Result<InFlight<C>, Error> {
-        validate_name("limit", &self.name)?;
-        checked_limit(self.limit)?;
+        check_in_flight(&self.name, self.limit)?;
         if !(1..=InFlightBuilder::MAX_CAPACITY).contains(&self.capacity) {
             let (kind, value) = (ErrorKind::InvalidSetting, self.capacity.to_string());
             let fault = format!("use 1 to {}", InFlightBuilder::MAX_CAPACITY);

@@ -22,7 +22,7 @@ struct Key {
     held: Vec<Call>,
     /// In the order of arrival.
     waiting: Vec<Waiter>,
-    /// Waiters whose permits were taken and that were not polled since, with what they are told.
+    /// The answers of waiters that have a permit and were not polled since.
     granted: Vec<(Call, Occupancy)>,
 }
 
@@ -146,7 +146,7 @@ impl Oracle {
         keys.into_iter().for_each(|key| self.serve(key));
     }
 
-    /// Takes permits for the first waiters with room, until there is none.
+    /// Takes permits for waiters in their order, until none of them has room.
     fn serve(&mut self, key: u8) {
         let own = self.limit;
         let Some(state) = self.keys.get_mut(&key) else { return };

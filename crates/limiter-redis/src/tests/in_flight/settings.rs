@@ -12,9 +12,9 @@ fn invalid_settings_are_errors_that_quote_them() {
     let world = World::new();
     let long = "x".repeat(65);
     for (builder, message) in [
-        (RedisInFlight::builder("", 1), "invalid limiter name \"\": use at least one character"),
+        (RedisInFlight::builder("", 1), "invalid limit name \"\": use at least one character"),
         (RedisInFlight::builder(&long, 1), "use at most 64 bytes"),
-        (RedisInFlight::builder("ü", 1), "invalid limiter name \"ü\": use printable ASCII only"),
+        (RedisInFlight::builder("ü", 1), "invalid limit name \"ü\": use printable ASCII only"),
         (RedisInFlight::builder("a", 0), "invalid limit \"0\""),
         (
             world.builder(1).expires_after(Duration::from_millis(99)),
