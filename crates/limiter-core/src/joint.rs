@@ -9,8 +9,8 @@ use core::{
 };
 
 use crate::{
-    Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, Reservation, Usage,
-    merged::Merged,
+    Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, Receipt,
+    Reservation, Usage, merged::Merged,
 };
 
 /// Charges all demands if all fit now, or none.
@@ -104,8 +104,7 @@ fn in_turn(demands: &[Demand<'_>], by_shard: bool) -> LimiterFuture<JointDecisio
     };
     let previews: Vec<Option<Decision>> = demands.iter().map(preview).collect();
     if previews.iter().flatten().any(|decision| !decision.is_admitted()) {
-        let decided = previews.into_iter().map(|it| it.map(Reservation::uncharged));
-        return LimiterFuture::ready(Ok(decided.collect()));
+        return LimiterFuture::ready(Ok(JointDecision::of_reads(previews)));
     }
     let is_read = |place: usize| previews.get(place).is_some_and(Option::is_some);
     // Demands before the first one that needs a call are charged at once.
@@ -138,7 +137,7 @@ fn in_turn(demands: &[Demand<'_>], by_shard: bool) -> LimiterFuture<JointDecisio
         }
     }
     let at_once = groups.iter().take_while(|group| group.first() < Some(&first_call)).count();
-    let decided = previews.into_iter().map(|it| it.map(Reservation::uncharged)).collect();
+    let decided = JointDecision::of_reads(previews);
     let mut charged = Box::pin(charge_in_turn(owned, at_once, decided));
     if at_once > 0 {
         // Limiters in memory are ready at the first poll.
@@ -188,11 +187,7 @@ impl Owned {
     }
 
     /// Refunds what was charged, and returns the decision without it.
-    async fn give_back(&self, reservation: Reservation) -> Reservation {
-        let decision = reservation.decision();
-        let Some(receipt) = reservation.into_receipt() else {
-            return Reservation::uncharged(decision);
-        };
+    async fn give_back(&self, decision: Decision, receipt: Receipt) -> Decision {
         let permits = receipt.permits();
         // A store that fails counts and reports refunds that it has lost.
         drop(self.limiter.refund(receipt).await);
@@ -200,7 +195,7 @@ impl Owned {
         let remaining = usage.remaining().saturating_add(permits).min(usage.burst());
         let before = Usage::new(usage.burst(), remaining, usage.reset_after());
         let before = before.with_limit_index(usage.limit_index());
-        Reservation::uncharged(Decision::admitted(before).with_source(decision.source()))
+        Decision::admitted(before).with_source(decision.source())
     }
 }
 
@@ -249,32 +244,43 @@ async fn charge_in_turn(
         if is_read && group.iter().all(|it| it.charge.is_none()) {
             continue;
         }
-        let joint = decide_group(group, is_read).await;
-        let result = joint.map(|joint| {
+        let result = decide_group(group, is_read).await.map(|joint| {
             let is_admitted = joint.is_admitted();
-            for (Owned { place, .. }, it) in group.iter().zip(joint.0) {
-                if let Some(known) = decided.0.get_mut(*place) {
-                    *known = it;
-                }
-            }
+            decided.add(group, joint);
             is_admitted
         });
         if matches!(result, Ok(true)) {
             continue;
         }
-        for owned in groups.iter().flatten() {
-            let charged = decided.0.get_mut(owned.place).and_then(Option::take);
-            let given_back = match charged {
-                Some(reservation) => Some(owned.give_back(reservation).await),
-                None => None,
-            };
-            if let Some(place) = decided.0.get_mut(owned.place) {
-                *place = given_back;
+        for (place, receipt) in mem::take(&mut decided.receipts) {
+            let owned = groups.iter().flatten().find(|it| it.place == place);
+            let known = decided.decisions.get_mut(place).and_then(Option::as_mut);
+            if let (Some(owned), Some(known)) = (owned, known) {
+                *known = owned.give_back(*known, receipt).await;
             }
         }
         return result.map(|_| decided);
     }
     Ok(decided)
+}
+
+impl JointDecision {
+    /// Returns what was read of each demand. Nothing is charged.
+    const fn of_reads(decisions: Vec<Option<Decision>>) -> Self {
+        Self { decisions, receipts: Vec::new() }
+    }
+
+    /// Adds the decision on some of the demands.
+    fn add(&mut self, group: &[Owned], joint: Self) {
+        for (Owned { place, .. }, decision) in group.iter().zip(joint.decisions) {
+            if let Some(known) = self.decisions.get_mut(*place) {
+                *known = decision;
+            }
+        }
+        let receipts = joint.receipts.into_iter();
+        self.receipts
+            .extend(receipts.filter_map(|(index, it)| Some((group.get(index)?.place, it))));
+    }
 }
 
 /// Is pending when it is polled first, and then ready.

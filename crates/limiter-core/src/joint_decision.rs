@@ -1,7 +1,7 @@
 //! The decision over several demands.
 
 use alloc::vec::Vec;
-use core::{mem, time::Duration};
+use core::time::Duration;
 
 use crate::{Decision, Receipt, Reservation};
 
@@ -9,13 +9,18 @@ use crate::{Decision, Receipt, Reservation};
 /// that has charged nothing. See [`decide`](crate::decide).
 #[derive(Debug, Default)]
 #[must_use = "a request is limited only if its decision is acted on"]
-pub struct JointDecision(pub(crate) Vec<Option<Reservation>>);
+pub struct JointDecision {
+    /// One for each demand; `None` if it was not asked.
+    pub(crate) decisions: Vec<Option<Decision>>,
+    /// Of what was charged, each with the index of its demand.
+    pub(crate) receipts: Vec<(usize, Receipt)>,
+}
 
 impl JointDecision {
     /// Returns whether all demands fit.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
-        self.0.iter().all(|it| it.as_ref().is_some_and(Reservation::is_admitted))
+        self.decisions.iter().all(|it| it.is_some_and(|it| it.is_admitted()))
     }
 
     /// Returns the time until the refusing demands fit, if nothing else is charged meanwhile: the longest of their
@@ -30,13 +35,13 @@ impl JointDecision {
     /// Returns the number of demands.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.decisions.len()
     }
 
     /// Returns whether there were no demands.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.decisions.is_empty()
     }
 
     /// Returns the decision on the demand at an index of the list. In a refusal, an admission means that the demand
@@ -44,7 +49,7 @@ impl JointDecision {
     /// asked, because others had refused.
     #[must_use]
     pub fn decision(&self, index: usize) -> Option<Decision> {
-        self.0.get(index)?.as_ref().map(Reservation::decision)
+        *self.decisions.get(index)?
     }
 
     /// Returns each demand that refused: its index in the list, and its decision. Its wait is that of the demand alone; a
@@ -55,21 +60,20 @@ impl JointDecision {
     }
 
     /// Returns the receipts of what was charged, each with the index of its demand, for
-    /// [`Limiter::refund`](crate::Limiter::refund) of the demand's limiter. There are none after a refusal.
+    /// [`Limiter::refund`](crate::Limiter::refund) of the demand's limiter. There are none after a refusal, and of demands
+    /// [without a receipt](crate::Demand::without_receipt).
     pub fn into_receipts(self) -> impl Iterator<Item = (usize, Receipt)> {
-        let reservations = self.0.into_iter().enumerate();
-        reservations.filter_map(|(index, it)| Some((index, it?.into_receipt()?)))
+        self.receipts.into_iter()
     }
 
     /// Returns this decision on the demands that were merged, one for each place in the caller's list. The first demand
     /// of a place has its receipt.
-    pub(crate) fn split(mut self, places: &[usize]) -> Self {
-        let decided = |&place: &usize| {
-            let merged = self.0.get_mut(place)?.as_mut()?;
-            let copy = Reservation::uncharged(merged.decision());
-            Some(mem::replace(merged, copy))
-        };
-        places.iter().map(decided).collect()
+    pub(crate) fn split(self, places: &[usize]) -> Self {
+        let decisions = places.iter().map(|&place| self.decision(place)).collect();
+        let first = |merged| places.iter().position(|&place| place == merged);
+        let receipts = self.receipts.into_iter();
+        let receipts = receipts.filter_map(|(place, receipt)| Some((first(place)?, receipt)));
+        Self { decisions, receipts: receipts.collect() }
     }
 }
 
@@ -78,6 +82,12 @@ impl JointDecision {
 /// [uncounted](Reservation::uncounted), and after a refusal no element has a receipt.
 impl FromIterator<Option<Reservation>> for JointDecision {
     fn from_iter<I: IntoIterator<Item = Option<Reservation>>>(demands: I) -> Self {
-        Self(demands.into_iter().collect())
+        let mut joint = Self::default();
+        for (index, reservation) in demands.into_iter().enumerate() {
+            joint.decisions.push(reservation.as_ref().map(Reservation::decision));
+            let receipt = reservation.and_then(Reservation::into_receipt);
+            joint.receipts.extend(receipt.map(|receipt| (index, receipt)));
+        }
+        joint
     }
 }

@@ -192,6 +192,7 @@ pub struct Demand<'a> {
     cost: Cost,
     /// At most the cost, `None` if nothing is charged.
     charge: Option<Cost>,
+    wants_receipt: bool,
 }
 
 /// The most demands of one decision.
@@ -200,7 +201,14 @@ pub(crate) const MAX_DEMANDS: usize = 16;
 impl<'a> Demand<'a> {
     /// Returns the demand of `cost` for `key`.
     pub fn new(limiter: &'a dyn Limiter, key: impl Into<Key<'a>>, cost: Cost) -> Self {
-        Self { limiter, id: limiter.id(), key: key.into(), cost, charge: Some(cost) }
+        Self {
+            limiter,
+            id: limiter.id(),
+            key: key.into(),
+            cost,
+            charge: Some(cost),
+            wants_receipt: true,
+        }
     }
 
     /// Returns the demand that `cost` fits, which is never charged: for a block that other requests charge.
@@ -208,6 +216,14 @@ impl<'a> Demand<'a> {
     /// An absent key always fits a cost up to the burst, also if a table in memory is full.
     pub fn only_ask(limiter: &'a dyn Limiter, key: impl Into<Key<'a>>, cost: Cost) -> Self {
         Self { charge: None, ..Self::new(limiter, key, cost) }
+    }
+
+    /// Returns the demand without a receipt, which spares limiters in memory to make one: for a charge that is never
+    /// refunded once all demands are admitted.
+    #[must_use]
+    pub const fn without_receipt(mut self) -> Self {
+        self.wants_receipt = false;
+        self
     }
 
     /// Returns the limiter that decides.
@@ -239,6 +255,10 @@ impl<'a> Demand<'a> {
     #[must_use]
     pub const fn charge(&self) -> Option<Cost> {
         self.charge
+    }
+
+    pub(crate) const fn wants_receipt(&self) -> bool {
+        self.wants_receipt
     }
 
     /// Sets the permits that are charged.
@@ -274,6 +294,7 @@ impl<'a> Demand<'a> {
             (Some(one), Some(other)) => Some(one.saturating_add(other)),
             (one, other) => one.or(other),
         };
+        self.wants_receipt |= other.wants_receipt;
     }
 
     /// Returns whether both are for one key of one limiter, so that their costs add up.

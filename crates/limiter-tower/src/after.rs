@@ -1,25 +1,31 @@
 //! What is done around the inner service.
 
-use std::iter;
+use std::{iter, sync::Arc, task::Context};
 
+use bytes::Bytes;
 use http::{Extensions, Response};
+use http_body::Body;
 use limiter_core::{Cost, Decision, Key};
 
 use crate::{
+    body::ResponseBody,
     config::Config,
     decide::Ask,
-    decisions::{Decisions, InFlightDecision, Reported, is_public},
-    head::ResponseHead,
+    decisions::{Decisions, Reported, is_public},
+    entering::Entered,
+    head::{Head, ResponseHead},
+    holding::Holding,
     plan::Plan,
     respond::{Headers, ResponseFields, insert},
     rule::Rule,
     settle::Charge,
 };
 
-/// What is to be done with an admitted request and its response. In a box, because it is larger than the rest.
+/// What is to be done with an admitted request and its response.
+#[derive(Default)]
 pub(crate) struct After {
     fields: Option<ResponseFields>,
-    /// In a box of its own, because most layers have nothing but fields.
+    /// In a box, because most layers have nothing but fields.
     rest: Option<Box<Rest>>,
 }
 
@@ -32,39 +38,38 @@ struct Rest {
     /// Whether handlers get the charge.
     is_chargeable: bool,
     headers: Headers,
+    /// If the layer has limits on requests in flight.
+    holding: Option<Holding>,
 }
 
 impl After {
     /// Returns what the configuration demands after these rules have admitted a request.
-    pub(crate) fn new(
-        config: &Config,
-        asks: Vec<Ask<'_>>,
-        in_flight: Vec<InFlightDecision>,
-    ) -> Option<Box<Self>> {
-        let reported = asks.iter().filter_map(Ask::reported);
+    pub(crate) fn new(config: &Arc<Config>, entered: Entered<'_>, head: Head<'_>) -> Self {
+        let Entered { rates, permits, in_flight } = entered;
+        let reported = rates.iter().filter_map(Ask::reported);
         let fields = config.answers.headers.fields(reported, in_flight.iter());
+        let has_in_flight = !config.in_flight.is_empty();
         // After a delay, the inner service may fail to become ready.
-        let has_waited = asks.iter().any(|ask| ask.waited.is_some());
-        let settles = asks.iter().any(|ask| ask.rule.settings.settles());
-        let needs_rest = config.has_decisions || config.is_chargeable || has_waited || settles;
-        let rest = needs_rest.then(|| {
-            let decisions: Decisions = asks.iter().filter_map(Ask::decided).collect();
-            let decisions = decisions.with_in_flight(in_flight);
+        let has_waited = rates.iter().any(|ask| ask.waited.is_some());
+        let settles = rates.iter().any(|ask| ask.rule.settings.settles());
+        let shares = config.has_decisions || config.is_chargeable;
+        let rest = (shares || has_waited || settles || has_in_flight).then(|| {
+            let decisions: Decisions = rates.iter().filter_map(Ask::decided).collect();
             let keeps_charges = config.is_chargeable || has_waited;
-            let charges = asks.into_iter().filter_map(|ask| ask.charged(keeps_charges));
+            let charges = rates.into_iter().filter_map(|ask| ask.charged(keeps_charges));
             Box::new(Rest {
-                decisions,
+                decisions: decisions.with_in_flight(in_flight),
                 shows_decisions: config.has_decisions,
                 charge: Charge::new(charges.collect()),
                 is_chargeable: config.is_chargeable,
                 headers: config.answers.headers,
+                holding: has_in_flight.then(|| Holding::new(config, head, permits)),
             })
         });
-        (fields.is_some() || rest.is_some()).then(|| Box::new(Self { fields, rest }))
+        Self { fields, rest }
     }
 
-    /// Returns the same for an admission by the only rule, without a copy of plan and decision unless a handler can
-    /// read them.
+    /// Returns the same for an admission by the only rule, without copies of plan and decision: no handler can read them.
     pub(crate) fn plain(
         config: &Config,
         rule: &Rule,
@@ -72,16 +77,11 @@ impl After {
         decision: &Decision,
         cost: Cost,
         key: &Key<'_>,
-    ) -> Option<Box<Self>> {
-        if config.has_decisions {
-            let mut ask = Ask::new(rule, plan.clone(), key.clone(), cost);
-            ask.answer = Some(Ok(*decision));
-            return Self::new(config, vec![ask], Vec::new());
-        }
+    ) -> Self {
         let is_public = is_public(rule.settings.disclosure, !rule.enforces(key), decision);
         let reported = is_public.then_some(Reported { plan, decision, cost });
-        let fields = config.answers.headers.fields(reported.into_iter(), iter::empty())?;
-        Some(Box::new(Self { fields: Some(fields), rest: None }))
+        let fields = config.answers.headers.fields(reported.into_iter(), iter::empty());
+        Self { fields, rest: None }
     }
 
     /// Adds to the request's extensions what the handler may read.
@@ -94,6 +94,9 @@ impl After {
             rest.charge.set_outer(extensions.get());
             extensions.insert(rest.charge.clone());
         }
+        if let Some(holding) = &rest.holding {
+            holding.enter(extensions);
+        }
     }
 
     /// Refunds what was charged, because the inner service has failed to become ready.
@@ -103,27 +106,47 @@ impl After {
         }
     }
 
-    /// Settles the charge, and adds what clients and outer layers may read.
-    pub(crate) fn leave<R>(mut self, response: &mut Response<R>) {
-        if let Some(rest) = &mut self.rest {
-            let Rest { charge, decisions, .. } = &mut **rest;
-            let mut is_settled = false;
-            charge.settle(ResponseHead::from(&*response), |rule, kept| {
-                decisions.settle(rule, kept);
-                is_settled = true;
-            });
-            if is_settled {
+    /// Returns the answer in place of the inner service's, if the request has lost its permit, and must have one.
+    pub(crate) fn ended(&mut self, cx: &mut Context<'_>) -> Option<Response<Bytes>> {
+        self.rest.as_mut()?.holding.as_mut()?.ended(cx)
+    }
+
+    /// Settles the charge, and adds what clients and outer layers may read. The permit of a request in flight goes with
+    /// the response's body, or is given back if none follows.
+    pub(crate) fn leave<R: Body>(
+        &mut self,
+        mut response: Response<R>,
+    ) -> Response<ResponseBody<R>> {
+        let mut hold = None;
+        if let Some(mut rest) = self.rest.take() {
+            hold = rest.holding.take().and_then(|holding| holding.after_head(&response));
+            if rest.settle(ResponseHead::from(&response)) {
                 let decisions = &rest.decisions;
                 self.fields = rest.headers.fields(decisions.reported(), decisions.in_flight());
             }
+            if rest.shows_decisions {
+                insert(rest.decisions, response.extensions_mut());
+            }
         }
-        if let Some(fields) = self.fields {
+        if let Some(fields) = self.fields.take() {
             fields.append_to(response.headers_mut());
         }
-        if let Some(rest) = self.rest
-            && rest.shows_decisions
-        {
-            insert(rest.decisions, response.extensions_mut());
-        }
+        response.map(|body| match hold {
+            Some(hold) => ResponseBody::held(body, hold),
+            None => ResponseBody::inner(body),
+        })
+    }
+}
+
+impl Rest {
+    /// Settles the charge. Returns whether that has changed a decision.
+    fn settle(&mut self, response: ResponseHead<'_>) -> bool {
+        let Self { charge, decisions, .. } = self;
+        let mut is_settled = false;
+        charge.settle(response, |rule, kept| {
+            decisions.settle(rule, kept);
+            is_settled = true;
+        });
+        is_settled
     }
 }

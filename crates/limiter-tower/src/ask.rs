@@ -9,7 +9,6 @@ use crate::{
     decisions::PolicyDecision,
     key::Head,
     observe::{Outcome, log},
-    plan::Plan,
     report::Observer,
     respond::{Reason, Refused},
     rule::{Rule, Strike},
@@ -85,10 +84,10 @@ impl Rule {
     pub async fn check(&self, key: &Key<'_>, cost: Cost) -> Result<Admission, Refused> {
         if self.selects_by_request() {
             log::plan_needs_request(&self.live().name);
-            return Err(Refused::new(self.live().plan.get(), Reason::Misconfigured));
+            return Err(Refused::new(self.live().plan.get().into_owned(), Reason::Misconfigured));
         }
         let head = Head::empty();
-        let plan = self.with_plan(head, Plan::clone);
+        let plan = self.plan_of(head);
         decide(Ask::new(self, plan, key.into(), cost), head).await
     }
 }
@@ -107,7 +106,7 @@ impl<'r> AskRequest<'r> {
     async fn send(self) -> Result<Admission, Refused> {
         let Self { rule, head, key, cost } = self;
         let observer = Observer::default();
-        let plan = rule.with_plan(head, Plan::clone);
+        let plan = rule.plan_of(head);
         let key = match key {
             Some(key) => key,
             None => match rule.counted_key(head) {
@@ -118,7 +117,7 @@ impl<'r> AskRequest<'r> {
                 }
                 Err(missing) => {
                     observer.not_asked(rule, Outcome::Rejected, head);
-                    return Err(Refused::new(plan, Reason::Rejected(missing)));
+                    return Err(Refused::new(plan.into_owned(), Reason::Rejected(missing)));
                 }
             },
         };

@@ -12,6 +12,7 @@ use crate::{
     decisions::{PolicyDecision, Reported, is_public},
     key::Head,
     observe::{Outcome, log},
+    plan::Plan,
     report::{Details, Observer},
     respond::{Reason, Refused},
     rule::{Blocking, OnError},
@@ -122,7 +123,7 @@ impl Ask<'_> {
         let is_asked_only = self.rule.settings.charge_after.is_some();
         Some(PolicyDecision {
             rule: self.rule.live().name.clone(),
-            plan: self.plan.clone(),
+            plan: Plan::clone(&self.plan),
             cost: self.cost,
             charged: if is_asked_only { 0 } else { self.cost.get() },
             decision,
@@ -139,8 +140,8 @@ impl Ask<'_> {
         let settles = rule.settings.settles();
         let has_subject = receipt.is_some() || settles && matches!(answer, Some(Ok(_)));
         (has_subject && (settles || keeps_charges)).then(|| Charged {
-            rule,
-            plan,
+            rule: rule.into_owned(),
+            plan: plan.into_owned(),
             key: key.into_owned(),
             receipt,
             kept: None,
@@ -166,7 +167,7 @@ fn refused(asks: &[Ask<'_>]) -> Option<Refused> {
             Some(Outcome::Rejected) => Reason::Misconfigured,
             _ => Reason::Unavailable,
         };
-        Some(Refused::new(first.plan.clone(), reason))
+        Some(Refused::new(Plan::clone(&first.plan), reason))
     })
 }
 

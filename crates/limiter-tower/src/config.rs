@@ -59,10 +59,17 @@ impl Config {
 
     /// Returns the rule of a layer that has one rule, which neither waits nor settles.
     pub(crate) fn only_rule(&self) -> Option<&Rule> {
-        match &*self.rules {
-            [rule] if !self.is_chargeable && rule.settings.is_plain() => Some(rule),
+        match (&*self.rules, &*self.in_flight) {
+            ([rule], []) if !self.is_chargeable && rule.settings.is_plain() => Some(rule),
             _ => None,
         }
+    }
+
+    /// Returns whether charges may be refunded after all rates have admitted a request: by a handler, by its response, or
+    /// because too many are in flight.
+    pub(crate) fn may_refund(&self) -> bool {
+        let may_refund = |rule: &Rule| rule.settings.settles() || rule.settings.wait.is_some();
+        self.is_chargeable || !self.in_flight.is_empty() || self.rules.iter().any(may_refund)
     }
 }
 

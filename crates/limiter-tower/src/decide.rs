@@ -11,6 +11,7 @@
 //! If a store fails, the failure acts for the rules of that store only, and the others are asked alone.
 
 use std::{
+    borrow::Cow,
     future::Future,
     mem,
     pin::Pin,
@@ -40,8 +41,8 @@ const BLOCK_DEMANDS: usize = 2;
 
 /// What one rule is asked about a request, and its answer.
 pub(crate) struct Ask<'k> {
-    pub(crate) rule: Rule,
-    pub(crate) plan: Plan,
+    pub(crate) rule: Cow<'k, Rule>,
+    pub(crate) plan: Cow<'k, Plan>,
     pub(crate) key: Key<'k>,
     pub(crate) cost: Cost,
     pub(crate) is_shadow: bool,
@@ -57,8 +58,11 @@ pub(crate) struct Ask<'k> {
 }
 
 /// What one request asks of the rules.
+#[derive(Default)]
 pub(crate) struct Question<'k> {
     pub(crate) asks: Vec<Ask<'k>>,
+    /// Whether a charge may be refunded, also if all rules admit the request.
+    may_refund: bool,
     /// When the rules were asked, if that is reported.
     asked_at: Option<Instant>,
     /// How long they took to decide, without a delay.
@@ -73,9 +77,9 @@ pub(crate) struct Pending {
 }
 
 impl<'k> Ask<'k> {
-    pub(crate) fn new(rule: &Rule, plan: Plan, key: Key<'k>, cost: Cost) -> Self {
+    pub(crate) fn new(rule: &'k Rule, plan: Cow<'k, Plan>, key: Key<'k>, cost: Cost) -> Self {
         Self {
-            rule: rule.clone(),
+            rule: Cow::Borrowed(rule),
             plan,
             is_shadow: !rule.enforces(&key),
             key,
@@ -89,18 +93,13 @@ impl<'k> Ask<'k> {
     }
 
     /// Returns the demand on the rule's limiter.
-    fn demand(&self) -> Demand<'_> {
+    fn demand(&self, may_refund: bool) -> Demand<'_> {
         let limiter = self.plan.limiter();
         match self.rule.settings.charge_after {
-            None => Demand::new(limiter, &self.key, self.cost),
             Some(_) => Demand::only_ask(limiter, &self.key, self.cost),
+            None if may_refund => Demand::new(limiter, &self.key, self.cost),
+            None => Demand::new(limiter, &self.key, self.cost).without_receipt(),
         }
-    }
-
-    /// Returns the demands that the key is not blocked: none, or [`BLOCK_DEMANDS`].
-    fn block_demands(&self) -> impl Iterator<Item = Demand<'_>> {
-        let block = self.rule.settings.block.as_ref();
-        block.into_iter().flat_map(|block| block.blocks.demands(&self.key))
     }
 
     /// Refuses the request for a time, because the key is blocked. It is reported as a refusal by the rule, of which no
@@ -120,6 +119,7 @@ impl<'k> Ask<'k> {
     pub(crate) fn into_owned(self) -> Ask<'static> {
         let Self { rule, plan, key, cost, is_shadow, answer, receipt, outcome, is_blocked, waited } =
             self;
+        let (rule, plan) = (Cow::Owned(rule.into_owned()), Cow::Owned(plan.into_owned()));
         let key = key.into_owned();
         Ask { rule, plan, key, cost, is_shadow, answer, receipt, outcome, is_blocked, waited }
     }
@@ -145,28 +145,28 @@ impl<'k> Question<'k> {
     /// # Errors
     ///
     /// The first rule without a key for the request.
-    pub(crate) fn of<'r>(
-        rules: &'r [Rule],
+    pub(crate) fn of(
+        rules: &'k [Rule],
         head: Head<'k>,
+        may_refund: bool,
         asked_at: Option<Instant>,
         skipped: impl Fn(&Rule),
-    ) -> Result<Self, (&'r Rule, MissingKey)> {
+    ) -> Result<Self, (&'k Rule, MissingKey)> {
         let mut asks = Vec::with_capacity(rules.len());
         for rule in rules {
             match rule.counted_key(head) {
                 Ok(Some(key)) => {
-                    let plan = rule.with_plan(head, Plan::clone);
-                    asks.push(Ask::new(rule, plan, key, rule.cost_of(head)));
+                    asks.push(Ask::new(rule, rule.plan_of(head), key, rule.cost_of(head)));
                 }
                 Ok(None) => skipped(rule),
                 Err(missing) => return Err((rule, missing)),
             }
         }
-        Ok(Self::new(asks, asked_at))
+        Ok(Self { may_refund, ..Self::new(asks, asked_at) })
     }
 
     pub(crate) const fn new(asks: Vec<Ask<'k>>, asked_at: Option<Instant>) -> Self {
-        Self { asks, asked_at, elapsed: None }
+        Self { asks, may_refund: true, asked_at, elapsed: None }
     }
 
     /// Asks the rules. Returns the answers if all of them are known at once.
@@ -194,8 +194,12 @@ impl<'k> Question<'k> {
         let asks = || self.asks.iter().filter(|ask| has(ask));
         // Each is one demand, and few have more.
         let mut demands = Vec::with_capacity(self.asks.len());
-        demands.extend(asks().map(Ask::demand));
-        demands.extend(asks().flat_map(Ask::block_demands));
+        demands.extend(asks().map(|ask| ask.demand(self.may_refund)));
+        for ask in asks() {
+            if let Some(block) = &ask.rule.settings.block {
+                demands.extend::<[_; BLOCK_DEMANDS]>(block.blocks.demands(&ask.key));
+            }
+        }
         limiter_core::decide(&demands)
     }
 
@@ -223,14 +227,23 @@ impl<'k> Question<'k> {
         }
     }
 
+    /// Stores the answer of the only rule.
+    pub(crate) fn answered(&mut self, answer: Result<Decision, Error>) {
+        self.set_elapsed();
+        if let Some(ask) = self.asks.first_mut() {
+            ask.answer = Some(answer);
+        }
+    }
+
     /// Notes that the rules have decided.
-    pub(crate) fn set_elapsed(&mut self) {
+    fn set_elapsed(&mut self) {
         self.elapsed = self.elapsed.or_else(|| self.asked_at.map(|asked_at| asked_at.elapsed()));
     }
 
     pub(crate) fn into_owned(self) -> Question<'static> {
-        let asks = self.asks.into_iter().map(Ask::into_owned).collect();
-        Question { asks, asked_at: self.asked_at, elapsed: self.elapsed }
+        let Self { asks, may_refund, asked_at, elapsed } = self;
+        let asks = asks.into_iter().map(Ask::into_owned).collect();
+        Question { asks, may_refund, asked_at, elapsed }
     }
 }
 
@@ -255,6 +268,7 @@ impl Question<'static> {
             Ok(joint) => return self.record(joint, has),
             Err(error) => error,
         };
+        self.may_refund = true;
         // A call whose outcome is not known is not sent again, and none is sent to a store that has just failed.
         let calls = self.asks.iter().filter(|ask| has(ask) && !ask.is_in_memory());
         let mut stores = calls.map(|ask| ask.plan.limiter().id());
@@ -274,7 +288,7 @@ impl Question<'static> {
                 return;
             }
             let Some(ask) = self.asks.get(place).filter(|ask| has(ask)) else { continue };
-            let rule = ask.rule.clone();
+            let rule = Rule::clone(&ask.rule);
             let is_it = |ask: &Ask<'_>| ask.rule.is(&rule);
             match self.decide(is_it).await {
                 Ok(joint) => self.record(joint, is_it),
@@ -338,18 +352,9 @@ impl Pending {
     }
 
     /// Returns the answer of one rule that was asked alone.
-    pub(crate) fn check(
-        ask: Ask<'static>,
-        asked_at: Option<Instant>,
-        answer: LimiterFuture<Decision>,
-    ) -> Self {
-        let mut question = Question::new(vec![ask], asked_at);
+    pub(crate) fn check(mut question: Question<'static>, answer: LimiterFuture<Decision>) -> Self {
         let answers = Box::pin(async move {
-            let answer = answer.await;
-            question.set_elapsed();
-            if let Some(ask) = question.asks.first_mut() {
-                ask.answer = Some(answer);
-            }
+            question.answered(answer.await);
             question
         });
         Self { answers, is_waiting: Arc::default() }

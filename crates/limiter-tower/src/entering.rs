@@ -20,7 +20,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use limiter_core::{Entry, LimiterFuture};
+use limiter_core::{Decision, Entry, LimiterFuture};
 
 use crate::{
     decide::{Ask, Pending, Question, refund},
@@ -60,7 +60,8 @@ pub(crate) struct PendingEntering {
     awaited: Awaited,
 }
 
-/// What follows for a request that all rules have admitted.
+/// What follows for a request that all rules have admitted. The default is that of a request that no rule counts.
+#[derive(Default)]
 pub(crate) struct Entered<'k> {
     pub(crate) rates: Vec<Ask<'k>>,
     /// `None` if no permit was taken: all limits are shadows or failed.
@@ -90,6 +91,11 @@ impl<'k> Entering<'k> {
         // Without rates there is nothing to spare by a peek.
         let rates_have_decided = rates.asks.is_empty();
         Ok(Self { rates, rates_have_decided, in_flight })
+    }
+
+    /// Returns the answers of rates, without limits on requests in flight.
+    pub(crate) const fn by_rates(rates: Question<'k>) -> Self {
+        Self { rates, rates_have_decided: true, in_flight: Vec::new() }
     }
 
     /// Asks the rules. Returns the answers if all of them are known at once.
@@ -138,7 +144,7 @@ impl<'k> Entering<'k> {
         loop {
             match self.next() {
                 Step::Rates => {
-                    let rates = mem::replace(&mut self.rates, Question::new(Vec::new(), None));
+                    let rates = mem::take(&mut self.rates);
                     self.rates_have_decided = true;
                     match rates.ask() {
                         Ok(rates) => self.rates = rates,
@@ -182,6 +188,12 @@ impl<'k> Entering<'k> {
 }
 
 impl PendingEntering {
+    /// Returns the question to one rule that was asked alone, and whose answer is awaited.
+    pub(crate) fn check(question: Question<'static>, answer: LimiterFuture<Decision>) -> Self {
+        let entering = Entering::by_rates(Question::default());
+        Self { entering, awaited: Awaited::Rates(Pending::check(question, answer)) }
+    }
+
     /// Returns whether the request waits for permits of a rate, and not for a decision.
     pub(crate) fn is_waiting(&self) -> bool {
         matches!(&self.awaited, Awaited::Rates(pending) if pending.is_waiting())
@@ -202,7 +214,7 @@ impl PendingEntering {
             match entering.advance() {
                 Some(next) => *awaited = next,
                 None => {
-                    let rates = mem::replace(&mut entering.rates, Question::new(Vec::new(), None));
+                    let rates = mem::take(&mut entering.rates);
                     let in_flight = mem::take(&mut entering.in_flight);
                     let entering = Entering { rates, rates_have_decided: true, in_flight };
                     return Poll::Ready(entering);

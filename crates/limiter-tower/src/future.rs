@@ -15,12 +15,8 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::{
-    after::After,
-    body::ResponseBody,
-    config::Config,
-    holding::Holding,
-    key::Head,
-    verdict::{Undecided, Verdict},
+    after::After, body::ResponseBody, config::Config, entering::PendingEntering, key::Head,
+    verdict::Verdict,
 };
 
 pin_project! {
@@ -45,11 +41,8 @@ pin_project! {
         /// Waits for the limiters, and after a delay for the inner service to be ready. In a box,
         /// because a limiter in memory decides at once: then this state is not reached.
         Deciding { deciding: Option<Box<Deciding<S, B>>> },
-        /// Waits for the inner service.
-        Calling { #[pin] inner: F, after: Option<Box<After>> },
-        /// Waits for the inner service, and holds permits of requests in flight. The inner future is dropped before they
-        /// are given back. `None` once they are.
-        Holding { #[pin] inner: F, holding: Option<Box<Holding>> },
+        /// Waits for the inner service. Its future is dropped before the permits of a request in flight are given back.
+        Calling { #[pin] inner: F, after: After },
         /// Has a response without the inner service.
         Answered { response: Option<Response<Bytes>> },
     }
@@ -59,31 +52,14 @@ pin_project! {
 struct Deciding<S, B> {
     config: Arc<Config>,
     /// `None` once the request is admitted.
-    pending: Option<Undecided>,
+    pending: Option<Box<PendingEntering>>,
     service: S,
     /// Whether the service was polled ready. It is not while the request waits for permits, because a ready one may hold
     /// a permit of an inner concurrency limit, or of a pool.
     is_ready: bool,
     request: Request<B>,
     /// What follows once the request is admitted.
-    admitted: Admitted,
-}
-
-/// What is done around the inner service.
-enum Admitted {
-    Plain(Option<Box<After>>),
-    Holding(Box<Holding>),
-}
-
-impl Admitted {
-    /// Refunds what was charged, because the inner service has failed to become ready.
-    fn refund(&self) {
-        match self {
-            Self::Plain(Some(after)) => after.refund(),
-            Self::Plain(None) => {}
-            Self::Holding(holding) => holding.refund(),
-        }
-    }
+    after: After,
 }
 
 impl<S, B> Deciding<S, B>
@@ -95,7 +71,7 @@ where
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Response<Bytes>>, S::Error>> {
         if let Some(pending) = &mut self.pending {
             let head = Head::from(&self.request);
-            let Poll::Ready(verdict) = pending.poll(cx, &self.config, head) else {
+            let Poll::Ready(entering) = pending.poll(cx) else {
                 if self.is_ready && pending.is_waiting() {
                     self.service = self.service.clone();
                     self.is_ready = false;
@@ -103,16 +79,15 @@ where
                 return Poll::Pending;
             };
             self.pending = None;
-            match verdict {
-                Verdict::Forward(after) => self.admitted = Admitted::Plain(after),
-                Verdict::Hold(holding) => self.admitted = Admitted::Holding(holding),
+            match self.config.conclude(entering, head) {
+                Verdict::Forward(after) => self.after = after,
                 Verdict::Answer(response) => return Poll::Ready(Ok(Some(response))),
             }
         }
         if !self.is_ready {
             let ready = self.service.poll_ready(cx);
             if let Poll::Ready(Err(_)) = &ready {
-                self.admitted.refund();
+                self.after.refund();
             }
             ready!(ready)?;
         }
@@ -126,18 +101,8 @@ where
 {
     /// Passes the admitted request to the inner service, which is ready.
     fn call(mut self) -> State<S, B, S::Future> {
-        match self.admitted {
-            Admitted::Plain(mut after) => {
-                if let Some(after) = &mut after {
-                    after.enter(self.request.extensions_mut());
-                }
-                State::Calling { inner: self.service.call(self.request), after }
-            }
-            Admitted::Holding(mut holding) => {
-                holding.enter(self.request.extensions_mut());
-                State::Holding { inner: self.service.call(self.request), holding: Some(holding) }
-            }
-        }
+        self.after.enter(self.request.extensions_mut());
+        State::Calling { inner: self.service.call(self.request), after: self.after }
     }
 }
 
@@ -145,22 +110,18 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
     /// `service` was polled ready.
     pub(crate) fn deciding(
         config: Arc<Config>,
-        pending: Undecided,
+        pending: Box<PendingEntering>,
         service: S,
         request: Request<B>,
     ) -> Self {
         let pending = Some(pending);
-        let admitted = Admitted::Plain(None);
-        let deciding = Deciding { config, pending, service, is_ready: true, request, admitted };
+        let after = After::default();
+        let deciding = Deciding { config, pending, service, is_ready: true, request, after };
         Self { state: State::Deciding { deciding: Some(Box::new(deciding)) } }
     }
 
-    pub(crate) const fn calling(inner: S::Future, after: Option<Box<After>>) -> Self {
+    pub(crate) const fn calling(inner: S::Future, after: After) -> Self {
         Self { state: State::Calling { inner, after } }
-    }
-
-    pub(crate) const fn holding(inner: S::Future, holding: Box<Holding>) -> Self {
-        Self { state: State::Holding { inner, holding: Some(holding) } }
     }
 
     pub(crate) const fn answered(response: Response<Bytes>) -> Self {
@@ -194,23 +155,20 @@ where
                     });
                 }
                 StateProjection::Calling { inner, after } => {
-                    let mut response = ready!(inner.poll(cx))?;
-                    if let Some(after) = after.take() {
-                        after.leave(&mut response);
-                    }
-                    return Poll::Ready(Ok(response.map(ResponseBody::inner)));
-                }
-                StateProjection::Holding { inner, holding } => {
-                    let Some(held) = holding else { return Poll::Pending };
                     // Before the inner future, because the process may have been stopped since it was last polled.
-                    if let Some(response) = held.ended(cx) {
+                    if let Some(response) = after.ended(cx) {
                         state.set(State::Answered { response: Some(response) });
                         continue;
                     }
                     let result = ready!(inner.poll(cx));
-                    // Given back now if the inner service has failed.
-                    let Some(held) = holding.take() else { return Poll::Pending };
-                    return Poll::Ready(result.map(|response| held.leave(response)));
+                    return Poll::Ready(match result {
+                        Ok(response) => Ok(after.leave(response)),
+                        Err(error) => {
+                            // Permits are given back now.
+                            *after = After::default();
+                            Err(error)
+                        }
+                    });
                 }
                 StateProjection::Answered { response } => {
                     return match response.take() {
@@ -231,11 +189,9 @@ impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {
             }
             State::Deciding { deciding: Some(deciding) } if deciding.is_ready => "Checking",
             State::Deciding { deciding: Some(_) } => "Waiting",
-            State::Calling { .. } | State::Holding { holding: Some(_), .. } => "Calling",
+            State::Calling { .. } => "Calling",
             State::Answered { response: Some(_) } => "Answered",
-            State::Deciding { deciding: None }
-            | State::Holding { holding: None, .. }
-            | State::Answered { response: None } => "Done",
+            State::Deciding { deciding: None } | State::Answered { response: None } => "Done",
         };
         f.debug_struct("ResponseFuture").field("state", &state).finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! What is done around the inner service while a request holds permits.
+//! The permits that a request in flight holds.
 
 use std::{fmt, sync::Arc, task::Context};
 
@@ -7,8 +7,6 @@ use http::{Extensions, Method, Request, Response, StatusCode};
 use http_body::Body;
 
 use crate::{
-    after::After,
-    body::ResponseBody,
     config::Config,
     in_flight::{Hold, Permits, RequestPermit},
     key::Head,
@@ -20,7 +18,6 @@ use crate::{
 /// The permits are given back when this is dropped: when the response's future is dropped, panics or fails. Otherwise the
 /// response's body takes them over.
 pub(crate) struct Holding {
-    after: Option<Box<After>>,
     /// `None` if no permit is held.
     hold: Option<Hold>,
     is_head: bool,
@@ -37,12 +34,7 @@ struct Answerer {
 }
 
 impl Holding {
-    pub(crate) fn new(
-        config: &Arc<Config>,
-        head: Head<'_>,
-        after: Option<Box<After>>,
-        permits: Option<Arc<Permits>>,
-    ) -> Self {
+    pub(crate) fn new(config: &Arc<Config>, head: Head<'_>, permits: Option<Arc<Permits>>) -> Self {
         let mut hold = permits.map(Hold::new);
         let is_strict = hold.as_mut().is_some_and(Hold::is_strict);
         let answers = is_strict.then(|| {
@@ -53,24 +45,14 @@ impl Holding {
             Box::new(Answerer { config: Arc::clone(config), request })
         });
         let (is_head, is_connect) = (head.method == Method::HEAD, head.method == Method::CONNECT);
-        Self { after, hold, is_head, is_connect, answers }
+        Self { hold, is_head, is_connect, answers }
     }
 
-    /// Adds to the request's extensions what the handler may read.
-    pub(crate) fn enter(&mut self, extensions: &mut Extensions) {
-        if let Some(after) = &mut self.after {
-            after.enter(extensions);
-        }
+    /// Adds to the request's extensions what the handler may hold.
+    pub(crate) fn enter(&self, extensions: &mut Extensions) {
         let permits = self.hold.as_ref().map(|hold| &hold.permits);
         let permit = RequestPermit::new(permits, extensions.get());
         extensions.insert(permit);
-    }
-
-    /// Refunds what was charged, because the inner service has failed to become ready.
-    pub(crate) fn refund(&self) {
-        if let Some(after) = &self.after {
-            after.refund();
-        }
     }
 
     /// Returns the answer in place of the inner service's, if a strict rule has lost its permit.
@@ -81,25 +63,17 @@ impl Holding {
         Some(config.answers.refuse(Head::from(request), &refused))
     }
 
-    /// Gives the permits back if the response has ended with its head, or else leaves them to its body. Then settles the
-    /// charge, and adds what clients and outer layers may read.
-    pub(crate) fn leave<R: Body>(mut self, mut response: Response<R>) -> Response<ResponseBody<R>> {
-        let hold = self.hold.take();
-        let ends = self.ends_with_head(&response);
-        if let Some(hold) = hold.as_ref().filter(|_| ends && self.switches_protocols(&response))
-            // What a handler holds is another reference.
-            && Arc::strong_count(&hold.permits) == 1
-        {
+    /// Returns the permits for the response's body, or gives them back if the response has ended with its head.
+    pub(crate) fn after_head<R: Body>(mut self, response: &Response<R>) -> Option<Hold> {
+        let hold = self.hold.take()?;
+        if !self.ends_with_head(response) {
+            return Some(hold);
+        }
+        // What a handler holds is another reference.
+        if self.switches_protocols(response) && Arc::strong_count(&hold.permits) == 1 {
             hold.permits.report_upgrade();
         }
-        let hold = hold.filter(|_| !ends);
-        if let Some(after) = self.after {
-            after.leave(&mut response);
-        }
-        match hold {
-            Some(hold) => response.map(|body| ResponseBody::held(body, hold)),
-            None => response.map(ResponseBody::inner),
-        }
+        None
     }
 
     /// Returns whether no body is sent, whatever the response has.

@@ -263,7 +263,7 @@ impl Rule {
     }
 
     fn blocking(self, block: Block, strikes: Option<StrikeFn>) -> Result<Self, Error> {
-        let blocks = self.live().plan.with(|plan| Blocks::new(plan.limiter(), &block))?;
+        let blocks = Blocks::new(self.live().plan.get().limiter(), &block)?;
         Ok(self.with(|settings| settings.block = Some(Blocking { blocks, strikes })))
     }
 

@@ -54,25 +54,20 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let mut after = match self.config.decide(Head::from(&request)) {
-            Ok(Verdict::Forward(after)) => after,
-            Ok(Verdict::Hold(mut holding)) => {
-                holding.enter(request.extensions_mut());
-                return ResponseFuture::holding(self.inner.call(request), holding);
+        match self.config.decide(Head::from(&request)) {
+            Ok(Verdict::Forward(mut after)) => {
+                after.enter(request.extensions_mut());
+                ResponseFuture::calling(self.inner.call(request), after)
             }
-            Ok(Verdict::Answer(response)) => return ResponseFuture::answered(response),
+            Ok(Verdict::Answer(response)) => ResponseFuture::answered(response),
             Err(pending) => {
                 // The service that was polled ready goes with the request, because only it may be
                 // called. A clone, which is yet to be polled, stays.
                 let clone = self.inner.clone();
                 let service = mem::replace(&mut self.inner, clone);
                 let config = Arc::clone(&self.config);
-                return ResponseFuture::deciding(config, pending, service, request);
+                ResponseFuture::deciding(config, pending, service, request)
             }
-        };
-        if let Some(after) = &mut after {
-            after.enter(request.extensions_mut());
         }
-        ResponseFuture::calling(self.inner.call(request), after)
     }
 }

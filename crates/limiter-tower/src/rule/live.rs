@@ -1,8 +1,11 @@
 //! What all clones of a rule share, and a program changes while requests are served.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+    },
 };
 
 use arc_swap::ArcSwap;
@@ -52,14 +55,12 @@ impl LivePlan {
         Self { configured: plan, swapped: OnceLock::new() }
     }
 
-    pub(crate) fn get(&self) -> Plan {
-        self.with(Plan::clone)
-    }
-
-    /// Lends the plan, without counting a reference.
-    pub(crate) fn with<T>(&self, use_: impl FnOnce(&Plan) -> T) -> T {
-        let guard = self.swapped.get().map(ArcSwap::load);
-        use_(guard.as_deref().map_or(&self.configured, |plan| plan))
+    /// Returns the plan, which is not copied as long as none was set.
+    pub(crate) fn get(&self) -> Cow<'_, Plan> {
+        match self.swapped.get() {
+            Some(swapped) => Cow::Owned(Plan::clone(&swapped.load())),
+            None => Cow::Borrowed(&self.configured),
+        }
     }
 
     pub(crate) fn set(&self, plan: Plan) {

@@ -18,7 +18,7 @@ impl Rule {
     /// Returns the policy that is enforced.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        self.live().plan.with(|plan| plan.policy().clone())
+        self.live().plan.get().policy().clone()
     }
 
     /// Enforces `policy` from now on, in all clones. Keys keep their debts. Plans that were prepared for tiers or
@@ -57,12 +57,12 @@ impl Rule {
     /// Returns how far the permits of `key` are used up, by the rule's own policy. With a store, the answer has to be
     /// awaited.
     pub fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
-        self.live().plan.with(|plan| plan.limiter().peek(key))
+        self.live().plan.get().limiter().peek(key)
     }
 
     /// Makes `key` fresh, and lifts its block. With a store, the answer has to be awaited.
     pub fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
-        let mut reset = self.live().plan.with(|plan| plan.limiter().reset(key));
+        let mut reset = self.live().plan.get().limiter().reset(key);
         let Some(Blocking { blocks, .. }) = &self.settings.block else { return reset };
         let lifted = blocks.reset(key);
         match reset.take_ready() {

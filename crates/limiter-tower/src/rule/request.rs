@@ -1,6 +1,6 @@
 //! What the decision on a request needs of its rule.
 
-use std::time::Instant;
+use std::{borrow::Cow, time::Instant};
 
 use limiter_core::{Cost, Error, ErrorKind, Key};
 
@@ -60,15 +60,12 @@ impl Rule {
         self.settings.key.skips()
     }
 
-    /// Lends the plan that applies to a request.
-    pub(crate) fn with_plan<T>(&self, head: Head<'_>, use_: impl FnOnce(&Plan) -> T) -> T {
+    /// Returns the plan that applies to a request.
+    pub(crate) fn plan_of(&self, head: Head<'_>) -> Cow<'_, Plan> {
         match &self.settings.select {
-            Select::Own => self.live().plan.with(use_),
-            Select::Fixed(plan) => use_(plan),
-            Select::By(select) => match select(head) {
-                Some(plan) => use_(&plan),
-                None => self.live().plan.with(use_),
-            },
+            Select::Own => self.live().plan.get(),
+            Select::Fixed(plan) => Cow::Borrowed(plan),
+            Select::By(select) => select(head).map_or_else(|| self.live().plan.get(), Cow::Owned),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::{
     Clock, Cost, Decision, Error, LimiterId, Policy, Receipt, Reservation, Source, Timestamp,
     Usage,
+    charge::Charged,
     memory::{
         present::{Now, Present},
         states::{Outcome, Room, States},
@@ -152,10 +153,19 @@ impl<C: Clock> Handle<C> {
                 false => Reservation::refused(decision),
             };
         };
+        Reservation::admitted(decision, delay, self.receipt(hash, charged))
+    }
+
+    pub(crate) fn receipt(&self, hash: u64, charged: Charged) -> Receipt {
         let policy = self.states.policy.clone();
         let taken = Taken { limiter: self.shared.id, hash, policy, charged };
-        let receipt = Receipt::of_memory(taken, charged.charge.cost.get());
-        Reservation::admitted(decision, delay, receipt)
+        Receipt::of_memory(taken, charged.charge.cost.get())
+    }
+
+    /// Refunds a charge of this handle at once.
+    pub(crate) fn give_back(&self, hash: u64, charged: &Charged) {
+        let permits = charged.charge.cost.get();
+        self.change(hash, |clock| self.states.refund(hash, clock, charged, permits));
     }
 
     pub(crate) fn peek(&self, hash: u64) -> Usage {

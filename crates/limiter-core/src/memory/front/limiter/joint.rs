@@ -1,17 +1,17 @@
 //! One decision over several limiters in memory that share a clock.
 
-use std::time::Duration;
-
 use smallvec::SmallVec;
 
 use super::{Handle, MemoryLimiter};
-use crate::{Clock, Cost, Decision, Demand, JointDecision, Reservation, Timestamp};
+use crate::{Clock, Decision, Demand, JointDecision, Receipt, Timestamp, charge::Charged};
 
-/// A demand, and the handle on the states that it is for.
+/// A demand, the handle on the states that it is for, and what is known of it.
 struct Place<'a, C> {
     handle: &'a Handle<C>,
     hash: u64,
     demand: &'a Demand<'a>,
+    decision: Option<Decision>,
+    charged: Option<Charged>,
 }
 
 /// Charges all demands if all fit, or none. Returns `None` if one is not for a limiter in memory with this clock: a
@@ -26,89 +26,69 @@ pub(super) fn decide<C: Clock + 'static>(demands: &[Demand<'_>]) -> Option<Joint
     let mut places = SmallVec::<[_; 4]>::new();
     for demand in demands {
         let limiter: &MemoryLimiter<C> = demand.limiter().as_any().downcast_ref()?;
-        places.push(Place { handle: &limiter.handle, hash: limiter.hash(demand.key()), demand });
+        let (handle, hash) = (&limiter.handle, limiter.hash(demand.key()));
+        places.push(Place { handle, hash, demand, decision: None, charged: None });
     }
     let mut present = Present::default();
-    let mut parts = Vec::with_capacity(places.len());
     let (mut fits, mut has_charge) = (true, false);
-    for place in &places {
+    for place in &mut places {
         let charge = place.demand.charge();
         let is_read = has_charge || charge != Some(place.demand.cost());
         has_charge |= charge.is_some();
-        let decision = is_read.then(|| place.read(&mut present));
-        fits &= decision.is_none_or(|decision| decision.is_admitted());
-        parts.push(decision.map(Reservation::uncharged));
+        if is_read {
+            fits &= place.read(&mut present);
+        }
     }
     let refused = match fits {
-        true => charge(&places, &mut parts, &mut present),
+        true => places.iter_mut().position(|place| !place.charge(&mut present)),
         false => Some(usize::MAX),
     };
     if let Some(charged) = refused {
-        refuse(&places, &mut parts, &mut present, charged);
+        refuse(&mut places, &mut present, charged);
     }
-    Some(JointDecision(parts))
-}
-
-/// Charges the demands in their order, until one does not fit: the first one, which was not read, or one that another
-/// thread has charged meanwhile. Returns the index of that one.
-fn charge<C: Clock>(
-    places: &[Place<'_, C>],
-    parts: &mut [Option<Reservation>],
-    present: &mut Present,
-) -> Option<usize> {
-    for (index, (place, part)) in places.iter().zip(parts).enumerate() {
-        if let Some(cost) = place.demand.charge() {
-            let reservation = place.charge(present, cost);
-            let is_admitted = reservation.is_admitted();
-            *part = Some(reservation);
-            if !is_admitted {
-                return Some(index);
-            }
-        }
-    }
-    None
+    let receipts = places.iter().enumerate().filter(|(_, place)| place.demand.wants_receipt());
+    let receipts = receipts.filter_map(|(index, place)| Some((index, place.receipt()?))).collect();
+    Some(JointDecision { decisions: places.iter().map(|place| place.decision).collect(), receipts })
 }
 
 /// Gives back what was charged, reads what was not read, and counts refusals by a full table, but that of the `charged`
 /// demand, which its charge has counted.
 #[cold]
-fn refuse<C: Clock>(
-    places: &[Place<'_, C>],
-    parts: &mut [Option<Reservation>],
-    present: &mut Present,
-    charged: usize,
-) {
-    for (index, (place, part)) in places.iter().zip(parts).enumerate() {
-        let known = part.take();
-        let decision = known.as_ref().map(Reservation::decision);
-        let receipt = known.and_then(Reservation::into_receipt);
-        let decision = match (decision, receipt) {
-            (Some(decision), None) => decision,
-            (_, receipt) => {
-                if let Some(receipt) = receipt {
-                    place.handle.refund(&receipt);
-                }
-                place.read(present)
-            }
-        };
-        if index != charged {
+fn refuse<C: Clock>(places: &mut [Place<'_, C>], present: &mut Present, charged: usize) {
+    for (index, place) in places.iter_mut().enumerate() {
+        if let Some(charged) = place.charged.take() {
+            place.handle.give_back(place.hash, &charged);
+            place.decision = None;
+        }
+        if place.decision.is_none() {
+            place.read(present);
+        }
+        if let Some(decision) = place.decision.filter(|_| index != charged) {
             place.handle.count_full(&decision);
         }
-        *part = Some(Reservation::uncharged(decision));
     }
 }
 
 impl<C: Clock> Place<'_, C> {
-    /// Returns whether the cost fits, with the usage before a charge.
-    fn read(&self, present: &mut Present) -> Decision {
+    /// Reads whether the cost fits, with the usage before a charge.
+    fn read(&mut self, present: &mut Present) -> bool {
         let (now, cost) = (present.of(self.handle), self.demand.cost());
-        self.demand.decision(self.handle.preview_at(self.hash, now, cost))
+        let decision = self.demand.decision(self.handle.preview_at(self.hash, now, cost));
+        self.decision = Some(decision);
+        decision.is_admitted()
     }
 
-    /// Charges a cost if it still fits.
-    fn charge(&self, present: &mut Present, cost: Cost) -> Reservation {
-        let outcome = self.handle.reserve_at(self.hash, present.of(self.handle), cost);
-        self.handle.reservation(self.hash, outcome, Duration::ZERO, cost.get())
+    /// Charges the demand's charge, if it has one, and returns whether it fitted: the first demand was not read, and
+    /// another thread may have charged the others meanwhile.
+    fn charge(&mut self, present: &mut Present) -> bool {
+        let Some(cost) = self.demand.charge() else { return true };
+        let (decision, charged) = self.handle.reserve_at(self.hash, present.of(self.handle), cost);
+        (self.decision, self.charged) = (Some(decision), charged);
+        decision.is_admitted()
+    }
+
+    fn receipt(&self) -> Option<Receipt> {
+        Some(self.handle.receipt(self.hash, self.charged?))
     }
 }
 
