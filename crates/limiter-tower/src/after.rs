@@ -79,7 +79,7 @@ impl After {
         key: &Key<'_>,
     ) -> Self {
         let is_public = is_public(rule.settings.disclosure, !rule.enforces(key), decision);
-        let reported = is_public.then_some(Reported { plan, decision, cost });
+        let reported = is_public.then_some(Reported { plan, decision, cost, charged: cost.get() });
         let fields = config.answers.headers.fields(reported.into_iter(), iter::empty());
         Self { fields, rest: None }
     }

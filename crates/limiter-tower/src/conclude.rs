@@ -114,7 +114,9 @@ impl Ask<'_> {
         let Some(Ok(decision)) = &self.answer else { return None };
         let disclosure = self.rule.settings.disclosure;
         let is_public = is_public(disclosure, self.is_shadow, decision);
-        is_public.then_some(Reported { plan: &self.plan, decision, cost: self.cost })
+        let is_asked_only = self.rule.settings.charge_after.is_some() && decision.is_admitted();
+        let charged = if is_asked_only { 0 } else { self.cost.get() };
+        is_public.then_some(Reported { plan: &self.plan, decision, cost: self.cost, charged })
     }
 
     /// Returns the decision, `None` if the store failed.

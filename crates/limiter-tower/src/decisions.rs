@@ -106,11 +106,12 @@ impl PolicyDecision {
 
     /// Returns what header fields report to clients, if they do.
     pub(crate) fn reported(&self) -> Option<Reported<'_>> {
-        let Self { plan, cost, decision, .. } = self;
+        let Self { plan, cost, charged, decision, .. } = self;
         is_public(self.disclosure, self.is_shadow, decision).then_some(Reported {
             plan,
             decision,
             cost: *cost,
+            charged: if decision.is_admitted() { *charged } else { cost.get() },
         })
     }
 }
@@ -130,6 +131,8 @@ pub(crate) struct Reported<'d> {
     pub(crate) plan: &'d Plan,
     pub(crate) decision: &'d Decision,
     pub(crate) cost: Cost,
+    /// What the request was charged in the end. Of a refusal, its cost.
+    pub(crate) charged: u64,
 }
 
 impl Decisions {

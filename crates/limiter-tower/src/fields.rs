@@ -1,6 +1,7 @@
 //! The members of `RateLimit-Policy` and `RateLimit`.
 //!
-//! Both are structured fields (RFC 9651), as draft-ietf-httpapi-ratelimit-headers-11 defines them.
+//! Both are structured fields (RFC 9651), as draft-ietf-httpapi-ratelimit-headers-11 defines them. [`Names`] has what
+//! differs between the drafts.
 
 use std::time::Duration;
 
@@ -19,13 +20,27 @@ const EMPTY: HeaderValue = HeaderValue::from_static("");
 /// The parameters' names between `;` and `=`, as a member has them before each value.
 const QUOTA: &str = ";q=";
 const WINDOW: &str = ";w=";
-const REMAINING: &str = ";r=";
-const TIME: &str = ";t=";
 /// Not in the draft: the burst, where it differs from the quota.
 const BURST: &str = ";limiter-burst=";
 
 /// Not a time: how many requests are in flight at once (`qu` is the quota's unit).
 const IN_FLIGHT: &str = ";qu=\"concurrent-requests\"";
+
+/// The parameters' names in a member of `RateLimit`, in the same form.
+pub(crate) struct Names {
+    /// What is available.
+    remaining: &'static str,
+    /// For how many seconds that has to last.
+    time: &'static str,
+    /// What the request cost, if members have that.
+    cost: Option<&'static str>,
+}
+
+/// The names of draft 11.
+pub(crate) static DRAFT_11: Names = Names { remaining: ";r=", time: ";t=", cost: None };
+
+/// The names that are proposed for the next draft.
+pub(crate) static NEXT_DRAFT: Names = Names { remaining: ";a=", time: ";w=", cost: Some(";c=") };
 
 /// One policy's fields, as far as they can be written in advance.
 pub(crate) struct Fields {
@@ -40,7 +55,7 @@ struct LimitFields {
     name: Box<str>,
     permits: u64,
     window: Duration,
-    /// The most permits that a key can take at once, so that `r` starts there.
+    /// The most permits that a key can take at once, so that what is available starts there.
     burst: u64,
     /// Whether permits recover one by one, at the quota's rate.
     is_continuous: bool,
@@ -63,17 +78,29 @@ impl Fields {
     }
 
     /// Returns the decision's member of `RateLimit`, `None` if the policy has no such limit.
-    pub(crate) fn member(&self, decision: &Decision, cost: Cost) -> Option<HeaderValue> {
+    pub(crate) fn member(
+        &self,
+        decision: &Decision,
+        cost: Cost,
+        charged: u64,
+        names: &Names,
+    ) -> Option<HeaderValue> {
         let limit = self.limits.get(decision.limit_index())?;
-        let (mut remaining, mut seconds) = (Buffer::new(), Buffer::new());
+        let (mut remaining, mut seconds, mut costs) = (Buffer::new(), Buffer::new(), Buffer::new());
         let remaining = remaining.format(decision.remaining().min(MAX_INTEGER));
+        let (time, seconds) = match limit.effective_window(decision, cost.get()) {
+            Some(wait) => (names.time, seconds.format(wait)),
+            // No time will help.
+            None => ("", ""),
+        };
+        let (cost, costs) = match names.cost {
+            Some(name) => (name, costs.format(charged.min(MAX_INTEGER))),
+            None => ("", ""),
+        };
         // In pieces, because `format!` takes several hundred instructions more
         // (`cargo xtask bench layer`).
-        Some(header_value(match limit.effective_window(decision, cost.get()) {
-            Some(wait) => [&limit.name, REMAINING, remaining, TIME, seconds.format(wait)].concat(),
-            // No time will help.
-            None => [&limit.name, REMAINING, remaining].concat(),
-        }))
+        let pieces = [&limit.name, names.remaining, remaining, time, seconds, cost, costs];
+        Some(header_value(pieces.concat()))
     }
 
     /// Returns an admission that has charged `charged` permits, after the charge was set to `kept`.
@@ -134,7 +161,7 @@ impl LimitFields {
         member
     }
 
-    /// Returns `t` in seconds, or `None` if the cost can never be admitted.
+    /// Returns the time of a member in seconds, or `None` if the cost can never be admitted.
     ///
     /// If the same cost would be refused now, it is the wait until it is admitted. Otherwise, where
     /// permits recover one by one, it is the time in which the quota recovers as many as remain; else
@@ -177,10 +204,10 @@ pub(crate) fn in_flight_policy(name: &str, limit: u32) -> HeaderValue {
 }
 
 /// Returns the member of `RateLimit` of a limit on requests in flight. It has no time, because none is known after which
-/// there is room.
-pub(crate) fn in_flight_member(name: &str, remaining: u32) -> HeaderValue {
+/// there is room, and no cost, because each request takes one permit.
+pub(crate) fn in_flight_member(name: &str, remaining: u32, names: &Names) -> HeaderValue {
     let mut buffer = Buffer::new();
-    in_flight_field(name, &[REMAINING, buffer.format(remaining)])
+    in_flight_field(name, &[names.remaining, buffer.format(remaining)])
 }
 
 fn in_flight_field(name: &str, parameters: &[&str]) -> HeaderValue {

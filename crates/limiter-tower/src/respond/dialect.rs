@@ -11,7 +11,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
 use super::grpc;
 use crate::{
     decisions::{InFlightDecision, Reported},
-    fields::{MAX_INTEGER, in_flight_member, in_flight_policy, integer, whole_seconds},
+    fields::{
+        DRAFT_11, MAX_INTEGER, NEXT_DRAFT, Names, in_flight_member, in_flight_policy, integer,
+        whole_seconds,
+    },
 };
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -42,6 +45,13 @@ pub enum Headers {
     /// draft-ietf-httpapi-ratelimit-headers-11. The default.
     #[default]
     RateLimit,
+    /// The same, with the parameters of `RateLimit` that [are proposed] for the next draft: `a` and `w` in place of `r`
+    /// and `t`, and `c`, what the request cost.
+    ///
+    /// It follows the proposal, so what it sends may change in any release until there is that draft.
+    ///
+    /// [are proposed]: https://github.com/ietf-wg-httpapi/ratelimit-headers/pull/166
+    RateLimitNext,
     /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, in seconds from now, as
     /// draft-ietf-httpapi-ratelimit-headers-03 to 06 define them. They report the most restrictive
     /// decision.
@@ -83,7 +93,7 @@ impl Headers {
     pub fn exposed(self) -> Vec<HeaderName> {
         let mut names = vec![RETRY_AFTER];
         names.extend(grpc::FIELDS);
-        if self.has_lists() {
+        if self.lists().is_some() {
             names.extend([RATELIMIT_POLICY, RATELIMIT]);
         }
         if let Some((single, _)) = self.single() {
@@ -99,15 +109,17 @@ impl Headers {
         reported: impl Iterator<Item = Reported<'d>> + Clone,
         in_flight: impl Iterator<Item = &'d InFlightDecision> + Clone,
     ) -> Option<ResponseFields> {
-        let lists = if self.has_lists() { lists(reported.clone(), in_flight) } else { None };
+        let lists = self.lists().and_then(|names| lists(names, reported.clone(), in_flight));
         let single = self.single().and_then(|(names, reset)| strictest(names, reset, reported));
         (lists.is_some() || single.is_some()).then_some(ResponseFields { lists, single })
     }
 
-    const fn has_lists(self) -> bool {
+    /// Returns the parameters' names, if there are `RateLimit-Policy` and `RateLimit`.
+    const fn lists(self) -> Option<&'static Names> {
         match self {
-            Self::RateLimit | Self::RateLimitAndX(_) => true,
-            Self::RateLimitReset | Self::XRateLimit(_) | Self::None => false,
+            Self::RateLimit | Self::RateLimitAndX(_) => Some(&DRAFT_11),
+            Self::RateLimitNext => Some(&NEXT_DRAFT),
+            Self::RateLimitReset | Self::XRateLimit(_) | Self::None => None,
         }
     }
 
@@ -116,7 +128,7 @@ impl Headers {
         match self {
             Self::RateLimitReset => Some((&RESET_FIELDS, Reset::Delta)),
             Self::XRateLimit(reset) | Self::RateLimitAndX(reset) => Some((&X_FIELDS, reset)),
-            Self::RateLimit | Self::None => None,
+            Self::RateLimit | Self::RateLimitNext | Self::None => None,
         }
     }
 }
@@ -186,6 +198,7 @@ impl Strictest {
 }
 
 fn lists<'d>(
+    names: &Names,
     reported: impl Iterator<Item = Reported<'d>> + Clone,
     in_flight: impl Iterator<Item = &'d InFlightDecision> + Clone,
 ) -> Option<Lists> {
@@ -193,8 +206,10 @@ fn lists<'d>(
     let policies = reported.clone().map(|it| it.plan.fields().policy(it.decision));
     let of_in_flight = in_flight.clone().map(|it| in_flight_policy(&it.rule, it.occupancy.limit()));
     let policies = list(policies.chain(of_in_flight))?;
-    let members = reported.filter_map(|it| it.plan.fields().member(it.decision, it.cost));
-    let of_in_flight = in_flight.map(|it| in_flight_member(&it.rule, it.occupancy.remaining()));
+    let members =
+        reported.filter_map(|it| it.plan.fields().member(it.decision, it.cost, it.charged, names));
+    let of_in_flight =
+        in_flight.map(|it| in_flight_member(&it.rule, it.occupancy.remaining(), names));
     let members = list(members.chain(of_in_flight))?;
     Some(Lists { policies, members })
 }
@@ -241,6 +256,36 @@ impl Reset {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 whole_seconds(now.saturating_add(wait))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter::successors;
+
+    use super::{Headers, Reset};
+
+    /// Returns one of each choice. A new one fails to compile here.
+    fn each() -> impl Iterator<Item = Headers> {
+        successors(Some(Headers::RateLimit), |last| match last {
+            Headers::RateLimit => Some(Headers::RateLimitNext),
+            Headers::RateLimitNext => Some(Headers::RateLimitReset),
+            Headers::RateLimitReset => Some(Headers::XRateLimit(Reset::Delta)),
+            Headers::XRateLimit(_) => Some(Headers::RateLimitAndX(Reset::Delta)),
+            Headers::RateLimitAndX(_) => Some(Headers::None),
+            Headers::None => None,
+        })
+    }
+
+    // `tests/it/dialect_choices.rs` tests each choice that has a row.
+    #[test]
+    fn the_guide_has_a_row_for_each_choice() {
+        let guide = include_str!("../../docs/guide/refusals.md");
+        for choice in each() {
+            let choice = format!("{choice:?}");
+            let name = choice.split('(').next().unwrap_or_default();
+            assert!(guide.contains(&format!("\n| `{name}` |")), "no row for {name} in refusals.md");
         }
     }
 }

@@ -55,6 +55,7 @@ fn names(headers: &HeaderMap) -> Vec<&str> {
 async fn each_dialect_has_its_fields_and_exposes_them() {
     for (dialect, expected) in [
         (Headers::default(), &["ratelimit", "ratelimit-policy"][..]),
+        (Headers::RateLimitNext, &["ratelimit", "ratelimit-policy"]),
         (Headers::RateLimitReset, &["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"]),
         (X_DELTA, &["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]),
         (

@@ -1,0 +1,93 @@
+//! The parameters of `RateLimit` that are proposed for the next draft: `a`, `w` and `c`.
+
+use std::{convert::Infallible, time::Duration};
+
+use http::{Request, Response};
+use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Usage};
+use limiter_test::fake::Fake;
+use limiter_tower::{RateLimitLayer, Rule, headers::Headers, rule::Keep};
+use tower::{Layer, service_fn};
+
+use crate::{
+    Body, by_address, for_all, header, hello, layer_of, limiter, limiter_of, request_from, send,
+};
+
+/// Returns `RateLimit` of the response to a request of this cost.
+async fn sent(layer: &RateLimitLayer, cost: u64) -> String {
+    let mut request = request_from("192.0.2.1");
+    request.headers_mut().insert("cost", cost.into());
+    let response = send(&layer.layer(service_fn(hello)), request).await;
+    header(response.headers(), "ratelimit").unwrap().to_owned()
+}
+
+/// Returns a rule whose cost is in a field of the request.
+fn priced(quota: Quota) -> Rule {
+    by_address(limiter(quota).0).cost(|head| {
+        let cost = head.headers.get("cost").and_then(|cost| cost.to_str().ok()?.parse().ok());
+        Cost::of(cost.unwrap())
+    })
+}
+
+#[tokio::test]
+async fn members_have_what_is_available_the_window_and_the_cost() {
+    let layer = layer_of([priced(Quota::per_minute(10))]).headers(Headers::RateLimitNext);
+    assert_eq!(sent(&layer, 2).await, "\"default\";a=8;w=48;c=2");
+    // 3 are left, and 5 fit in 12 s.
+    assert_eq!(sent(&layer, 5).await, "\"default\";a=3;w=12;c=5");
+    // A refusal has the cost that did not fit.
+    assert_eq!(sent(&layer, 4).await, "\"default\";a=3;w=6;c=4");
+    // Not ever, so without a window.
+    assert_eq!(sent(&layer, 11).await, "\"default\";a=3;c=11");
+}
+
+#[tokio::test]
+async fn the_policy_is_that_of_the_present_draft() {
+    let mut policies = Vec::new();
+    for headers in [Headers::RateLimit, Headers::RateLimitNext] {
+        let layer = layer_of([priced(Quota::per_minute(10).with_burst(5))]).headers(headers);
+        let mut request = request_from("192.0.2.1");
+        request.headers_mut().insert("cost", 1.into());
+        let response = send(&layer.layer(service_fn(hello)), request).await;
+        policies.push(response.headers()["ratelimit-policy"].clone());
+    }
+    assert_eq!(policies, ["\"default\";q=10;w=60;limiter-burst=5"; 2]);
+}
+
+async fn status(request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    let status = if request.headers().contains_key("wrong") { 401 } else { 200 };
+    Ok(Response::builder().status(status).body(Body::default()).unwrap())
+}
+
+#[tokio::test]
+async fn a_settled_charge_is_the_cost() {
+    let rule = || for_all(limiter_of(Policy::gcra("login", Quota::per_minute(10))).0);
+    let settled = rule()
+        .cost(|_| Cost::of(4))
+        .settle(|response| if response.status.is_success() { Keep::Only(1) } else { Keep::All });
+    let later =
+        rule().charge_after(|response| (!response.status.is_success()).then_some(Cost::of(4)));
+    for (rule, right, wrong) in
+        [(settled, "a=9;w=54;c=1", "a=5;w=30;c=4"), (later, "a=10;w=60;c=0", "a=6;w=36;c=4")]
+    {
+        let service = layer_of([rule]).headers(Headers::RateLimitNext).layer(service_fn(status));
+        for (is_wrong, expected) in [(false, right), (true, wrong)] {
+            let mut request = request_from("192.0.2.1");
+            if is_wrong {
+                request.headers_mut().insert("wrong", "yes".parse().unwrap());
+            }
+            let response = send(&service, request).await;
+            let expected = format!("\"login\";{expected}");
+            assert_eq!(header(response.headers(), "ratelimit"), Some(&*expected));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cost_stays_within_the_range_of_a_field() {
+    let usage = Usage::new(10, 0, Duration::from_secs(90));
+    let policy = Policy::gcra("default", Quota::per_minute(10));
+    let fake = Fake::new(policy, move || LimiterFuture::ready(Ok(Decision::admitted(usage))));
+    let layer = layer_of([by_address(fake).cost(|_| Cost::of(u64::MAX))]);
+    let layer = layer.headers(Headers::RateLimitNext);
+    assert_eq!(sent(&layer, 1).await, "\"default\";a=0;w=90;c=999999999999999");
+}
