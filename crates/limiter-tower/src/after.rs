@@ -21,11 +21,11 @@ use crate::{
     settle::Charge,
 };
 
-/// What is to be done with an admitted request and its response.
-#[derive(Default)]
+/// What is to be done with an admitted request and its response. In a box, because it is larger than the rest: without
+/// one, a request without header fields takes 30 ns more (`cargo xtask bench layer`).
 pub(crate) struct After {
     fields: Option<ResponseFields>,
-    /// In a box, because most layers have nothing but fields.
+    /// In a box of its own, because most layers have nothing but fields.
     rest: Option<Box<Rest>>,
 }
 
@@ -44,7 +44,11 @@ struct Rest {
 
 impl After {
     /// Returns what the configuration demands after these rules have admitted a request.
-    pub(crate) fn new(config: &Arc<Config>, entered: Entered<'_>, head: Head<'_>) -> Self {
+    pub(crate) fn new(
+        config: &Arc<Config>,
+        entered: Entered<'_>,
+        head: Head<'_>,
+    ) -> Option<Box<Self>> {
         let Entered { rates, permits, in_flight } = entered;
         let reported = rates.iter().filter_map(Ask::reported);
         let fields = config.answers.headers.fields(reported, in_flight.iter());
@@ -66,7 +70,7 @@ impl After {
                 holding: has_in_flight.then(|| Holding::new(config, head, permits)),
             })
         });
-        Self { fields, rest }
+        (fields.is_some() || rest.is_some()).then(|| Box::new(Self { fields, rest }))
     }
 
     /// Returns the same for an admission by the only rule, without copies of plan and decision: no handler can read them.
@@ -77,11 +81,11 @@ impl After {
         decision: &Decision,
         cost: Cost,
         key: &Key<'_>,
-    ) -> Self {
+    ) -> Option<Box<Self>> {
         let is_public = is_public(rule.settings.disclosure, !rule.enforces(key), decision);
         let reported = is_public.then_some(Reported { plan, decision, cost, charged: cost.get() });
-        let fields = config.answers.headers.fields(reported.into_iter(), iter::empty());
-        Self { fields, rest: None }
+        let fields = config.answers.headers.fields(reported.into_iter(), iter::empty())?;
+        Some(Box::new(Self { fields: Some(fields), rest: None }))
     }
 
     /// Adds to the request's extensions what the handler may read.
@@ -113,12 +117,9 @@ impl After {
 
     /// Settles the charge, and adds what clients and outer layers may read. The permit of a request in flight goes with
     /// the response's body, or is given back if none follows.
-    pub(crate) fn leave<R: Body>(
-        &mut self,
-        mut response: Response<R>,
-    ) -> Response<ResponseBody<R>> {
+    pub(crate) fn leave<R: Body>(mut self, mut response: Response<R>) -> Response<ResponseBody<R>> {
         let mut hold = None;
-        if let Some(mut rest) = self.rest.take() {
+        if let Some(mut rest) = self.rest {
             hold = rest.holding.take().and_then(|holding| holding.after_head(&response));
             if rest.settle(ResponseHead::from(&response)) {
                 let decisions = &rest.decisions;
@@ -128,7 +129,7 @@ impl After {
                 insert(rest.decisions, response.extensions_mut());
             }
         }
-        if let Some(fields) = self.fields.take() {
+        if let Some(fields) = self.fields {
             fields.append_to(response.headers_mut());
         }
         response.map(|body| match hold {

@@ -77,15 +77,16 @@ impl Fields {
         }
     }
 
-    /// Returns the decision's member of `RateLimit`, `None` if the policy has no such limit.
-    pub(crate) fn member(
+    /// Adds the decision's member of `RateLimit`, if the policy has such a limit.
+    pub(crate) fn add_member(
         &self,
+        list: &mut List,
         decision: &Decision,
         cost: Cost,
         charged: u64,
         names: &Names,
-    ) -> Option<HeaderValue> {
-        let limit = self.limits.get(decision.limit_index())?;
+    ) {
+        let Some(limit) = self.limits.get(decision.limit_index()) else { return };
         let (mut remaining, mut seconds, mut costs) = (Buffer::new(), Buffer::new(), Buffer::new());
         let remaining = remaining.format(decision.remaining().min(MAX_INTEGER));
         let (time, seconds) = match limit.effective_window(decision, cost.get()) {
@@ -97,10 +98,7 @@ impl Fields {
             Some(name) => (name, costs.format(charged.min(MAX_INTEGER))),
             None => ("", ""),
         };
-        // In pieces, because `format!` takes several hundred instructions more
-        // (`cargo xtask bench layer`).
-        let pieces = [&limit.name, names.remaining, remaining, time, seconds, cost, costs];
-        Some(header_value(pieces.concat()))
+        list.add(&[&limit.name, names.remaining, remaining, time, seconds, cost, costs]);
     }
 
     /// Returns an admission that has charged `charged` permits, after the charge was set to `kept`.
@@ -197,27 +195,44 @@ impl LimitFields {
     }
 }
 
-/// Returns the member of `RateLimit-Policy` of a limit on requests in flight.
-pub(crate) fn in_flight_policy(name: &str, limit: u32) -> HeaderValue {
-    let mut buffer = Buffer::new();
-    in_flight_field(name, &[QUOTA, buffer.format(limit), IN_FLIGHT])
-}
+/// The room for further members that a list with a second one gets, so that most lists grow once.
+const ROOM: usize = 128;
 
-/// Returns the member of `RateLimit` of a limit on requests in flight. It has no time, because none is known after which
-/// there is room, and no cost, because each request takes one permit.
-pub(crate) fn in_flight_member(name: &str, remaining: u32, names: &Names) -> HeaderValue {
-    let mut buffer = Buffer::new();
-    in_flight_field(name, &[names.remaining, buffer.format(remaining)])
-}
+/// A list of structured fields, written member by member.
+#[derive(Default)]
+pub(crate) struct List(String);
 
-fn in_flight_field(name: &str, parameters: &[&str]) -> HeaderValue {
-    let name = string(name);
-    let length = name.len() + parameters.iter().map(|part| part.len()).sum::<usize>();
-    // One allocation, because it is made for each response.
-    let mut field = String::with_capacity(length);
-    field.push_str(&name);
-    field.extend(parameters.iter().copied());
-    header_value(field)
+impl List {
+    /// Adds a member in pieces, because `format!` takes several hundred instructions more (`cargo xtask bench layer`).
+    pub(crate) fn add(&mut self, pieces: &[&str]) {
+        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if self.0.is_empty() {
+            // A text without spare room becomes a value without another allocation.
+            self.0.reserve_exact(length);
+        } else {
+            if self.0.capacity() - self.0.len() < length + 2 {
+                self.0.reserve(length + ROOM);
+            }
+            self.0.push_str(", ");
+        }
+        self.0.extend(pieces.iter().copied());
+    }
+
+    /// Adds the member of `RateLimit-Policy` of a limit on requests in flight.
+    pub(crate) fn add_in_flight_policy(&mut self, name: &str, limit: u32) {
+        self.add(&[&string(name), QUOTA, Buffer::new().format(limit), IN_FLIGHT]);
+    }
+
+    /// Adds the member of `RateLimit` of a limit on requests in flight. It has no time, because none is known after which
+    /// there is room, and no cost, because each request takes one permit.
+    pub(crate) fn add_in_flight_member(&mut self, name: &str, remaining: u32, names: &Names) {
+        self.add(&[&string(name), names.remaining, Buffer::new().format(remaining)]);
+    }
+
+    /// Returns the list, `None` if it has no member.
+    pub(crate) fn into_value(self) -> Option<HeaderValue> {
+        (!self.0.is_empty()).then(|| header_value(self.0))
+    }
 }
 
 /// Returns printable ASCII as a structured field's string.

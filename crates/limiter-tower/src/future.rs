@@ -42,7 +42,7 @@ pin_project! {
         /// because a limiter in memory decides at once: then this state is not reached.
         Deciding { deciding: Option<Box<Deciding<S, B>>> },
         /// Waits for the inner service. Its future is dropped before the permits of a request in flight are given back.
-        Calling { #[pin] inner: F, after: After },
+        Calling { #[pin] inner: F, after: Option<Box<After>> },
         /// Has a response without the inner service.
         Answered { response: Option<Response<Bytes>> },
     }
@@ -59,7 +59,7 @@ struct Deciding<S, B> {
     is_ready: bool,
     request: Request<B>,
     /// What follows once the request is admitted.
-    after: After,
+    after: Option<Box<After>>,
 }
 
 impl<S, B> Deciding<S, B>
@@ -87,7 +87,10 @@ where
         if !self.is_ready {
             let ready = self.service.poll_ready(cx);
             if let Poll::Ready(Err(_)) = &ready {
-                self.after.refund();
+                // What was charged is refunded.
+                if let Some(after) = &self.after {
+                    after.refund();
+                }
             }
             ready!(ready)?;
         }
@@ -101,7 +104,9 @@ where
 {
     /// Passes the admitted request to the inner service, which is ready.
     fn call(mut self) -> State<S, B, S::Future> {
-        self.after.enter(self.request.extensions_mut());
+        if let Some(after) = &mut self.after {
+            after.enter(self.request.extensions_mut());
+        }
         State::Calling { inner: self.service.call(self.request), after: self.after }
     }
 }
@@ -115,12 +120,11 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
         request: Request<B>,
     ) -> Self {
         let pending = Some(pending);
-        let after = After::default();
-        let deciding = Deciding { config, pending, service, is_ready: true, request, after };
+        let deciding = Deciding { config, pending, service, is_ready: true, request, after: None };
         Self { state: State::Deciding { deciding: Some(Box::new(deciding)) } }
     }
 
-    pub(crate) const fn calling(inner: S::Future, after: After) -> Self {
+    pub(crate) const fn calling(inner: S::Future, after: Option<Box<After>>) -> Self {
         Self { state: State::Calling { inner, after } }
     }
 
@@ -156,19 +160,17 @@ where
                 }
                 StateProjection::Calling { inner, after } => {
                     // Before the inner future, because the process may have been stopped since it was last polled.
-                    if let Some(response) = after.ended(cx) {
+                    if let Some(response) = after.as_mut().and_then(|after| after.ended(cx)) {
                         state.set(State::Answered { response: Some(response) });
                         continue;
                     }
                     let result = ready!(inner.poll(cx));
-                    return Poll::Ready(match result {
-                        Ok(response) => Ok(after.leave(response)),
-                        Err(error) => {
-                            // Permits are given back now.
-                            *after = After::default();
-                            Err(error)
-                        }
-                    });
+                    // If the inner service has failed, permits are given back now.
+                    let after = after.take();
+                    return Poll::Ready(result.map(|response| match after {
+                        Some(after) => after.leave(response),
+                        None => response.map(ResponseBody::inner),
+                    }));
                 }
                 StateProjection::Answered { response } => {
                     return match response.take() {

@@ -56,7 +56,9 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         match self.config.decide(Head::from(&request)) {
             Ok(Verdict::Forward(mut after)) => {
-                after.enter(request.extensions_mut());
+                if let Some(after) = &mut after {
+                    after.enter(request.extensions_mut());
+                }
                 ResponseFuture::calling(self.inner.call(request), after)
             }
             Ok(Verdict::Answer(response)) => ResponseFuture::answered(response),

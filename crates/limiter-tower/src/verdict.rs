@@ -20,7 +20,7 @@ use crate::{
 
 /// What becomes of a request.
 pub(crate) enum Verdict {
-    Forward(After),
+    Forward(Option<Box<After>>),
     /// It is answered in place of the inner service.
     Answer(Response<Bytes>),
 }

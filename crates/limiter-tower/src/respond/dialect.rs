@@ -5,16 +5,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
 
 use super::grpc;
 use crate::{
     decisions::{InFlightDecision, Reported},
-    fields::{
-        DRAFT_11, MAX_INTEGER, NEXT_DRAFT, Names, in_flight_member, in_flight_policy, integer,
-        whole_seconds,
-    },
+    fields::{DRAFT_11, List, MAX_INTEGER, NEXT_DRAFT, Names, integer, whole_seconds},
 };
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -203,26 +199,35 @@ fn lists<'d>(
     in_flight: impl Iterator<Item = &'d InFlightDecision> + Clone,
 ) -> Option<Lists> {
     let in_flight = in_flight.filter(|it| it.is_public());
-    let policies = reported.clone().map(|it| it.plan.fields().policy(it.decision));
-    let of_in_flight = in_flight.clone().map(|it| in_flight_policy(&it.rule, it.occupancy.limit()));
-    let policies = list(policies.chain(of_in_flight))?;
-    let members =
-        reported.filter_map(|it| it.plan.fields().member(it.decision, it.cost, it.charged, names));
-    let of_in_flight =
-        in_flight.map(|it| in_flight_member(&it.rule, it.occupancy.remaining(), names));
-    let members = list(members.chain(of_in_flight))?;
+    let mut members = List::default();
+    for it in reported.clone() {
+        it.plan.fields().add_member(&mut members, it.decision, it.cost, it.charged, names);
+    }
+    for it in in_flight.clone() {
+        members.add_in_flight_member(&it.rule, it.occupancy.remaining(), names);
+    }
+    let members = members.into_value()?;
+    let policies = policies(reported.map(|it| it.plan.fields().policy(it.decision)), in_flight)?;
     Some(Lists { policies, members })
 }
 
-/// Joins the members of a list.
-fn list(mut members: impl Iterator<Item = HeaderValue>) -> Option<HeaderValue> {
-    let first = members.next()?;
-    let Some(second) = members.next() else {
-        return Some(first);
-    };
-    let all: Vec<HeaderValue> = [first, second].into_iter().chain(members).collect();
-    let all: Vec<&[u8]> = all.iter().map(HeaderValue::as_bytes).collect();
-    HeaderValue::from_maybe_shared(Bytes::from(all.join(&b", "[..]))).ok()
+/// Returns the members of `RateLimit-Policy`. A single one is not copied.
+fn policies<'d>(
+    mut of_rules: impl Iterator<Item = HeaderValue>,
+    in_flight: impl Iterator<Item = &'d InFlightDecision>,
+) -> Option<HeaderValue> {
+    let (first, second, mut in_flight) = (of_rules.next(), of_rules.next(), in_flight.peekable());
+    if second.is_none() && in_flight.peek().is_none() {
+        return first;
+    }
+    let mut policies = List::default();
+    for policy in first.into_iter().chain(second).chain(of_rules) {
+        policies.add(&[policy.to_str().unwrap_or_default()]);
+    }
+    for it in in_flight {
+        policies.add_in_flight_policy(&it.rule, it.occupancy.limit());
+    }
+    policies.into_value()
 }
 
 fn strictest<'d>(
