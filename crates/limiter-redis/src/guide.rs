@@ -2,7 +2,7 @@
 //!
 //! - [`failure`]: what is decided while the server is slow or unreachable.
 //! - [`fleet`]: how many processes share a limit: a call for each check, leases, or a share each.
-//! - [`production`]: how to set up, size and read a server; clusters, failovers and deployments.
+//! - [`production`]: for operators: the server, deployments, outages, alerts, capacity, a runbook; clusters.
 //! - [`states`](crate::states): what each stored value means.
 //!
 //! These are chapters of a larger guide. Its table of contents is `docs/guide.md` in the repository. The
@@ -38,12 +38,35 @@ pub mod failure {}
 /// [`failure`]: crate::guide::failure
 pub mod fleet {}
 
+/// [`ConnectOptions`]: crate::ConnectOptions
+/// [`drain`]: crate::RedisLimiter::drain
+/// [`is_connected`]: crate::Connection::is_connected
+/// [`key_secret`]: crate::Builder::key_secret
+/// [`RedisLimiter::counters`]: crate::RedisLimiter::counters
+/// [`Reload`]: https://docs.rs/limiter-tower/latest/limiter_tower/struct.Reload.html
+/// [`set_processes`]: crate::RedisLimiter::set_processes
+/// [`with_required_connection`]: crate::ConnectOptions::with_required_connection
+/// [addresses]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html#addresses
+/// [choosing]: limiter_core::guide::choosing
+/// [doctor]: https://docs.rs/crate/limiter-doctor/latest
+/// [events]: crate::guide::failure#watch-it
+/// [failure]: crate::guide::failure
+/// [fleet]: crate::guide::fleet
+/// [guarantees]: limiter_core::guide::laws
+/// [keys]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html
+/// [limits]: crate::states#several-limits
+/// [metrics]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/metrics/index.html
+/// [names]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/several/index.html#names
+/// [no-key]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html#a-request-without-a-key
+/// [observability]: crate::guide
+/// [operation]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/operation/index.html
+/// [order]: crate::guide::failure#what-happens-in-order
+/// [quota]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/migration/index.html#another-quota-in-production
+/// [several]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/several/index.html
+/// [share]: crate::guide::failure#the-local-share
+/// [States]: crate::states#memory
+/// [try]: crate::guide::failure#try-it
+/// [which]: crate::guide::failure#which-one
+// Above, because the first definition counts: the file's own ones are for its readers outside of rustdoc.
 #[doc = include_str!("../docs/guide/production.md")]
-///
-/// [`Builder::key_secret`]: crate::Builder::key_secret
-/// [`Builder::prefix`]: crate::Builder::prefix
-/// [`failure`]: crate::guide::failure
-/// [`limiter_redis`]: crate#servers
-/// [`states`]: crate::states
-/// [`with_runtime`]: crate::ConnectOptions::with_runtime
 pub mod production {}
