@@ -47,12 +47,12 @@ pub mod fleet {}
 /// [`set_processes`]: crate::RedisLimiter::set_processes
 /// [`with_required_connection`]: crate::ConnectOptions::with_required_connection
 /// [addresses]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html#addresses
-/// [choosing]: limiter_core::guide::choosing
+/// [choosing]: https://docs.rs/limiter-core/latest/limiter_core/guide/choosing/index.html
 /// [doctor]: https://docs.rs/crate/limiter-doctor/latest
 /// [events]: crate::guide::failure#watch-it
 /// [failure]: crate::guide::failure
 /// [fleet]: crate::guide::fleet
-/// [guarantees]: limiter_core::guide::laws
+/// [guarantees]: https://docs.rs/limiter-core/latest/limiter_core/guide/laws/index.html
 /// [keys]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html
 /// [limits]: crate::states#several-limits
 /// [metrics]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/metrics/index.html
