@@ -156,7 +156,7 @@ fn a_charge_that_lands_on_another_key_is_repeated() {
     });
 }
 
-/// A stalled charge by one quota, while another quota charges the key and it comes back.
+/// A stalled charge by one quota, while another quota charges the key and is refunded.
 #[test]
 fn quotas_that_compete_for_a_key_stay_within_the_larger_burst() {
     model(|| {
@@ -254,7 +254,7 @@ fn a_waiter_that_leaves_makes_way_for_the_next() {
         let receipt = take(&limiter).expect("it is fresh");
         let other = limiter.clone();
         let (seen, _) = together(move || look(&other), || limiter.refund(receipt));
-        // The one that looked has the permit, or has left it for the next.
+        // The one that polled has the permit, or has left it for the next.
         assert!(seen.is_some() || take(&limiter).is_some());
         assert!(take(&limiter).is_none());
     });

@@ -35,7 +35,7 @@ const QUICK: u64 = 8_000;
 
 /// Of each case: how many attempts there are.
 const ATTEMPTS: &str = "LIMITER_TEST_ATTEMPTS";
-/// What a process that is to attempt is told: a [`Case`] as words. The test starts itself with it.
+/// The arguments of an attempting process: a [`Case`] as words. The test starts itself with it.
 const CASE_OF_CHILD: &str = "LIMITER_TEST_CHILD_CASE";
 const READY: &str = "ready";
 const COUNTED: &str = "counted ";
@@ -111,7 +111,7 @@ struct Case {
     attempts: u64,
 }
 
-/// What came of attempts.
+/// The results of attempts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     admitted: u64,
@@ -177,7 +177,7 @@ impl Case {
         }
     }
 
-    /// Attempts what is one process's share, when the parent says so, and tells what came of it.
+    /// Attempts what is one process's share, when the parent says so, and prints the results.
     fn attempt(&self) {
         let runtime = Runtime::new().unwrap();
         let limiter = runtime.block_on(self.limiter());

@@ -172,7 +172,7 @@ async fn a_later_refusal_gives_leased_permits_back_without_a_call() {
         assert!(calls < REFUSED / 20, "{store}: {calls} calls");
         let Counters { lease_permits, leased, lease_unused, lease_returned, .. } = counters;
         assert_eq!(lease_permits, leased + lease_unused + lease_returned, "{store}");
-        // If no permit came back, 2,100 would be used. A refund to a lease that has ended gives nothing back.
+        // If no permit was returned, 2,100 would be used. A refund to a lease that has ended gives nothing back.
         let most = ADMITTED + lease_unused + REFUSED / 2;
         assert!((ADMITTED..=most).contains(&used), "{store}: {used} used, at most {most} expected");
     }

@@ -66,7 +66,7 @@ fn processes_that_are_stopped_and_killed_stay_within_the_limit() {
         let process = &mut processes[number % PROCESSES];
         let fault = ["stopped", "killed", "cut off"][number % 3];
         match fault {
-            // It goes on while its lease lasts, and after that.
+            // It continues while its lease lasts, and after that.
             "stopped" => {
                 process.signal("-STOP");
                 thread::sleep(if number % 2 == 0 { LEASE / 2 } else { LEASE * 2 });
@@ -94,7 +94,7 @@ fn processes_that_are_stopped_and_killed_stay_within_the_limit() {
     assert!(admitted > 4_000, "{admitted}");
 }
 
-/// Checks as fast as it goes, and writes when each admission began and ended. Each fourth process has no leases.
+/// Checks as fast as possible, and writes when each admission began and ended. Each fourth process has no leases.
 async fn check(redis: &str, log: &Path) {
     let builder = RedisLimiter::builder(policy());
     let builder = builder.deadline(Duration::from_secs(1));

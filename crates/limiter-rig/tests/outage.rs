@@ -1,5 +1,5 @@
-//! Redis stands still in the middle of traffic: every request is answered within the deadline plus
-//! 20 ms, as the layer's user chose, and the limit holds again once it goes on.
+//! Redis is paused in the middle of traffic: every request is answered within the deadline plus
+//! 20 ms, as the layer's user chose, and the limit holds again once it continues.
 //!
 //! The only test of its binary, since it measures time.
 
@@ -65,7 +65,7 @@ async fn an_outage_delays_no_request_beyond_the_deadline() {
         let stopped = Instant::now();
         while stopped.elapsed() < Duration::from_secs(3) {
             let statuses = join_all((0..10).map(|_| ask())).await;
-            // Once the connection is given up, answers come at once.
+            // Once the connection is given up, answers are immediate.
             sleep(Duration::from_millis(1)).await;
             assert!(statuses.iter().all(|status| *status == during), "{statuses:?}");
         }

@@ -1,4 +1,4 @@
-//! What the tests of every other crate rely on: servers that do as they are told, then vanish.
+//! What the tests of every other crate rely on: servers that obey commands, then stop.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of test functions fail their test")]
 

@@ -1,4 +1,4 @@
-//! Clusters and sentinels that do as they are told.
+//! Clusters and sentinels that obey commands.
 
 use std::time::{Duration, Instant};
 

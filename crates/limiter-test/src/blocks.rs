@@ -1,7 +1,7 @@
 //! Blocks after strikes: the rules in plain numbers, and a model of how they are composed of three states.
 //!
 //! [`Rules`] state what a caller sees: each strike happens at one moment. [`Composed`] is how `limiter_core::Blocks` does
-//! it, in steps that others may come between, with variants that are wrong on purpose. Times are in milliseconds.
+//! it, in steps between which others may run, with variants that are wrong on purpose. Times are in milliseconds.
 
 #![expect(clippy::indexing_slicing, reason = "a model that fails fails its test")]
 

@@ -1,4 +1,4 @@
-//! The bound that each algorithm publishes, and the search for traffic that goes beyond it.
+//! The bound that each algorithm publishes, and the search for traffic that exceeds it.
 //!
 //! A bound is the most permits that are admitted in any trailing window, which is half-open: of two
 //! moments exactly a window apart, it covers one.

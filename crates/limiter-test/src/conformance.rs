@@ -69,7 +69,7 @@ enum Want {
         remaining: u64,
         reset: u64,
     },
-    /// How many permits came back.
+    /// How many permits were returned.
     Back(u64),
     Nothing,
     /// A decision of the limit with this index.

@@ -101,7 +101,7 @@ impl Scenario {
 /// Whether a schedule's clock may step back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// It stands still or moves forward.
+    /// It stays or moves forward.
     Forward,
     /// It also steps back.
     AnyWay,

@@ -16,7 +16,7 @@ pub trait Subject {
     /// Returns the smallest step of the limiter's clock, and the unit of its waits.
     fn tick(&self) -> Duration;
 
-    /// Makes all calls from now on go through the handle for `policy`, on the same states.
+    /// Makes all calls from now on use the handle for `policy`, on the same states.
     fn switch(&mut self, policy: &Policy);
 
     /// Sets the clock to `now`, a whole number of ticks, and charges `cost` to `key` if it fits.
@@ -46,7 +46,7 @@ pub trait Operations: Subject {
     /// Sets the clock to `now`, and charges `cost` to `key` whether or not it fits.
     fn charge(&mut self, now: Timestamp, key: &str, cost: Cost) -> Reservation;
 
-    /// Sets the clock to `now`, and returns how many permits of `receipt` came back.
+    /// Sets the clock to `now`, and returns how many permits of `receipt` were returned.
     fn refund(&mut self, now: Timestamp, receipt: Receipt) -> u64;
 
     /// Sets the clock to `now`, and makes `key` fresh.

@@ -24,16 +24,16 @@ pub struct Contender {
 pub struct Traffic {
     /// What it is.
     pub name: &'static str,
-    /// When they come, in milliseconds.
+    /// When they arrive, in milliseconds.
     pub requests: Vec<u64>,
 }
 
 /// One request, and what became of it. Times are in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// When it came.
+    /// When it arrived.
     pub at: u64,
-    /// When it may go on, rounded down; `None` if it was refused.
+    /// When it may continue, rounded down; `None` if it was refused.
     pub admitted: Option<u64>,
 }
 

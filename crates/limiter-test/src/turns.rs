@@ -41,7 +41,7 @@ pub trait Turns {
     /// returns the moment in [parts](PARTS) of a unit.
     fn take(&mut self, now: u64, quota: Quota, cost: u64, within: u64) -> Option<u64>;
 
-    /// Gives back up to `permits` of the `charge`-th charge, and returns how many came back.
+    /// Gives back up to `permits` of the `charge`-th charge, and returns how many were returned.
     fn refund(&mut self, now: u64, charge: usize, permits: u64) -> u64;
 }
 
@@ -89,7 +89,7 @@ pub fn excess<T: Turns>(
             let last = kept.len() - 1;
             let charge = last - random.below(kept.len().min(8));
             let Kept { at, permits } = kept[charge];
-            // Before its moment a reservation comes back whole.
+            // Before its moment a reservation is returned whole.
             let part = permits.min(1 + random.next() % permits.max(1));
             let permits = if now * PARTS < at { permits } else { part };
             kept[charge].permits -= key.refund(now, charge, permits);

@@ -132,12 +132,12 @@ async fn nothing_is_sent_before_a_reset_in_unix_time() {
     });
     let start = Instant::now();
     send_all(&client, "a.example", 2).await;
-    // Tokio's clock stood still while the server's went on.
+    // Tokio's clock did not move while the server's did.
     let second = log.since(start)[1] + real_start.elapsed();
     assert!(second >= left, "{second:?} of {left:?}");
 }
 
-/// Real time passes while tokio's clock stands still, so a request may be a second early.
+/// Real time passes while tokio's clock does not move, so a request may be a second early.
 #[tokio::test(start_paused = true)]
 async fn a_reset_is_a_number_of_seconds_or_a_date_by_its_size() {
     let date = SystemTime::now() + Duration::from_secs(100);
@@ -226,7 +226,7 @@ async fn a_server_of_each_algorithm_refuses_nothing_and_is_used_in_full() {
     }
 }
 
-/// A limit of an hour by GCRA, of which permits come back one by one, is spent freely: the first ten at
+/// A limit of an hour by GCRA, of which permits recover one by one, is spent freely: the first ten at
 /// once, and then one at each reset.
 #[tokio::test(start_paused = true)]
 async fn a_long_limit_without_windows_is_spent_without_a_refusal() {

@@ -57,7 +57,7 @@ async fn after_a_first_request_without_a_response_the_next_is_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_sent_in_the_order_in_which_they_came() {
+async fn requests_are_sent_in_the_order_in_which_they_arrived() {
     let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
     let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = order.clone();

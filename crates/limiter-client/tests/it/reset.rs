@@ -59,7 +59,7 @@ async fn an_upload_from_before_the_reset_holds_no_request_after_it() {
     assert!(took < SECOND, "{took:?}");
 }
 
-/// As of a server whose permits come back one by one, so that a whole quota can't be assumed.
+/// As of a server whose permits recover one by one, so that a whole quota can't be assumed.
 #[tokio::test(start_paused = true)]
 async fn a_response_to_a_request_from_before_the_reset_says_nothing_of_what_remains_after() {
     for late in [response(200, &[]), announces(3_999, 2_000)] {

@@ -219,7 +219,7 @@ async fn requests_fail_with_the_store_if_the_user_wants_that() {
     assert_eq!(get(&client, "a.example").await.unwrap(), 200);
 }
 
-/// A request whose permit would come too late fails at once, also without the store.
+/// A request whose permit would be too late fails at once, also without the store.
 #[tokio::test(start_paused = true)]
 async fn without_a_store_a_request_that_would_wait_too_long_fails_at_once() {
     let store = Store::new(Quota::per_minute(1));

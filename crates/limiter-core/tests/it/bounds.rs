@@ -1,4 +1,4 @@
-//! The published bounds: no traffic goes beyond them, and some traffic reaches them.
+//! The published bounds: no traffic exceeds them, and some traffic reaches them.
 
 use std::time::Duration;
 

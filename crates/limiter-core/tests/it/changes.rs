@@ -29,7 +29,7 @@ fn seconds(seconds: u64) -> Timestamp {
     Timestamp::from_nanos(seconds * 1_000_000_000)
 }
 
-/// Replacing 10/h by 1000/h once returned `Ok` and reported 1000/h, and 10/h went on.
+/// Replacing 10/h by 1000/h once returned `Ok` and reported 1000/h, and enforced 10/h.
 #[test]
 fn an_upgrade_takes_effect_at_once() {
     let (slow, _) = limiter("10/h");
@@ -42,7 +42,7 @@ fn an_upgrade_takes_effect_at_once() {
     assert_eq!(slow.policy(), &parse("test", "10/h"));
 }
 
-/// A token bucket's states are GCRA's, and could not be taken over by it.
+/// A token bucket's states are GCRA's, and could not be used by it.
 #[test]
 fn a_token_bucket_and_gcra_take_turns() {
     let (bucket, _) = limiter("10/min by token-bucket");
@@ -74,7 +74,7 @@ fn a_limit_keeps_its_debt_whichever_window_is_shorter() {
     assert_eq!(reloaded.policy().limits()[refusal.limit_index()].name(), "y");
 }
 
-/// States of other limits were taken over by their places.
+/// States of other limits were used by position.
 #[test]
 fn several_limits_take_turns_with_limits_of_the_same_names() {
     let limiter = MemoryLimiter::new(both("test", [("x", "100/s"), ("y", "100/h")]));

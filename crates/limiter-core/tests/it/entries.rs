@@ -13,7 +13,7 @@ fn limiter(
     (builder.clock(clock.clone()).build().unwrap(), clock)
 }
 
-/// Logs that had recovered held their entries until their keys came back: an hour after 16 keys with four
+/// Logs that had recovered held their entries until their keys were used again: an hour after 16 keys with four
 /// checks each, one key at 1/s was refused 16 times in 20 minutes.
 #[test]
 fn recovered_logs_free_their_entries_for_other_keys() {

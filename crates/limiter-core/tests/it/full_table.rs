@@ -133,7 +133,7 @@ fn debtors_keep_their_slots() {
     }
 }
 
-/// Debts from before a step back of the clock are mended for newcomers, also if their keys never come back.
+/// Debts from before a step back of the clock are mended for newcomers, also if their keys are never used again.
 #[test]
 fn a_step_back_keeps_newcomers_out_for_one_recovery_at_most() {
     for algorithm in ALGORITHMS {

@@ -255,7 +255,7 @@ fn a_refusal_of_a_store_leaves_nothing_charged_in_memory() {
 
 /// A client that resets its requests while a store is called uses up its own permits.
 #[test]
-fn what_stands_before_a_store_is_charged_at_once_and_what_stands_after_it_last() {
+fn rules_before_a_store_are_charged_at_once_and_rules_after_it_last() {
     let (memory, store, _) = mixed();
     let remaining = |key| memory.peek(key).remaining();
     let list = [one(&memory, "before"), one(&store, "a"), one(&memory, "after")];

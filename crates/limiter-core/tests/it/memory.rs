@@ -44,7 +44,7 @@ fn no_key_of_a_flood_takes_more_than_its_limit() {
             let decision = limiter.check(key as u64);
             *admitted += usize::from(decision.is_admitted());
         }
-        // One permit comes back in the second half of the whole test.
+        // One permit recovers in the second half of the whole test.
         clock.advance(Duration::from_secs(if round == 1 { 30 } else { 0 }));
     }
     assert!(admitted.iter().all(|&admitted| admitted <= 3), "{admitted:?}");

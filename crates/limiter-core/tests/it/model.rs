@@ -127,10 +127,10 @@ fn excess(seed: u64, rule: fn(Receipt, u128) -> Receipt) -> u128 {
     most
 }
 
-/// The rule of refunds, and a wrong one: before its moment, part of a reservation comes back. Then what
-/// stood before it leaves room at the reservation's moment.
+/// The rule of refunds, and a wrong one: before its moment, part of a reservation is returned. Then what
+/// was charged before it leaves room at the reservation's time.
 #[test]
-fn a_reservation_that_comes_back_in_parts_exceeds_the_bound() {
+fn a_reservation_that_is_refunded_in_parts_exceeds_the_bound() {
     let over = |rule| (0..20_000).filter(|seed| excess(*seed, rule) > 0).count();
     assert_eq!(over(|receipt, _| receipt), 0);
     let in_parts = over(|receipt, now| Receipt { at: receipt.at.min(now), ..receipt });

@@ -217,7 +217,7 @@ fn share_of(
 
 /// `with_quotas` let two paced limits pass, of which one refused what the other one's wait had promised.
 #[test]
-fn other_quotas_go_through_the_checks_of_a_policy() {
+fn other_quotas_pass_the_checks_of_a_policy() {
     let paced = Algorithm::SubWindows(Slots::strict(5).paced());
     let error = share_of(&["10/s", "10/min"], |limit| (paced, *limit.quota())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting, "{error}");

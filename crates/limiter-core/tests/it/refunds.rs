@@ -30,7 +30,7 @@ fn take_of(limiter: &Limiter, key: &str, permits: u64) -> Option<Receipt> {
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The mark of a charge is too late once an earlier charge was given back, because the state has
-/// moved. The second charge had drained by then, and came back all the same.
+/// moved. The second charge had drained by then, and was returned all the same.
 #[test]
 fn a_refund_after_another_gives_back_no_more_than_is_left() {
     let (limiter, clock) = limiter("1/s burst 2");
@@ -41,7 +41,7 @@ fn a_refund_after_another_gives_back_no_more_than_is_left() {
     clock.advance(SECOND);
     assert!(take(&limiter, 2).is_some());
     limiter.refund(second);
-    // Three within two seconds, of which one came back: the rate gives the third.
+    // Three within two seconds, of which one was returned: the rate gives the third.
     let admitted = u64::from(take(&limiter, 1).is_some());
     assert!(admitted <= 1 && take(&limiter, 1).is_none());
 }
@@ -58,10 +58,10 @@ fn a_refund_before_a_reservation_gives_back_what_keeps_its_moment() {
     assert_eq!(limiter.peek("key").reset_after(), 10 * SECOND);
 }
 
-/// Part of a reservation came back before its moment, and then what stood before it: 1,352 permits were
+/// Part of a reservation was returned before its moment, and then what was charged before it: 1,352 permits were
 /// admitted at one moment.
 #[test]
-fn a_reservation_comes_back_whole_or_not_at_all_before_its_moment() {
+fn a_reservation_is_refunded_whole_or_not_at_all_before_its_time() {
     let (limiter, clock) = limiter("1000/s");
     let first = take(&limiter, 1_000).unwrap();
     let reserve = |within| limiter.reserve("key", Cost::of(1_000), within);
@@ -74,7 +74,7 @@ fn a_reservation_comes_back_whole_or_not_at_all_before_its_moment() {
         admitted += 1;
     }
     assert_eq!(admitted, 0, "beside the 1,000 that were reserved for now");
-    // As a whole it comes back.
+    // As a whole it is returned.
     let (limiter, _) = self::limiter("1000/s");
     let _first = take(&limiter, 1_000).unwrap();
     let behind = limiter.reserve("key", Cost::of(1_000), SECOND).into_receipt().unwrap();
@@ -84,7 +84,7 @@ fn a_reservation_comes_back_whole_or_not_at_all_before_its_moment() {
 
 /// Several limits gave back a reservation in one limit and not in another.
 #[test]
-fn a_reservation_comes_back_in_all_limits_or_in_none() {
+fn a_reservation_is_refunded_in_all_limits_or_in_none() {
     let (limiter, clock) = limiter("10/s and 20/min by fixed-window");
     let _now = take(&limiter, 10).unwrap();
     let mut receipts = Vec::new();
@@ -150,7 +150,7 @@ fn a_receipt_from_before_a_debt_was_replaced_gives_back_nothing() {
             assert_eq!(limiter.refund(receipt), 0, "{policy}, made at {made} ms");
             assert_eq!(limiter.refund(later), 0, "{policy}, made later");
             assert!(take(&limiter, 1).is_none(), "{policy}, made at {made} ms");
-            // What is charged behind the full debt comes back.
+            // What is charged behind the full debt is returned.
             let behind = limiter.reserve("key", Cost::of(5), 60 * SECOND).into_receipt().unwrap();
             assert_eq!(limiter.refund(behind), 5, "{policy}, made behind");
             at(300_000);
@@ -181,7 +181,7 @@ fn a_long_call_gets_back_what_would_not_have_drained() {
     assert_eq!(back, 5 * 667);
 }
 
-/// The free tier was charged for the moment at which premium's permits would come back, and what
+/// The free tier was charged for the moment at which premium's permits would be returned, and what
 /// premium gave back was not given back to it: after 600 of which 10 were kept, twice, it had none.
 #[test]
 fn a_refund_through_one_handle_counts_for_the_other() {
@@ -197,7 +197,7 @@ fn a_refund_through_one_handle_counts_for_the_other() {
     }
 }
 
-/// A receipt counts by the quota that charged, whichever handle it goes through.
+/// A receipt counts by the quota that charged, whichever handle it is passed to.
 #[test]
 fn a_refund_through_another_handle_gives_back_by_its_own_quota() {
     let (free, _) = limiter("10/min");

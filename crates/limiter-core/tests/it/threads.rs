@@ -111,7 +111,7 @@ fn threads_charge_up_to_the_reach() {
     assert_eq!(limiter.peek("key").reset_after(), Duration::from_secs(2 * 3_600));
 }
 
-/// While the clock stands still, debts are the same in permits under both quotas.
+/// While the clock does not move, debts are the same in permits under both quotas.
 #[test]
 fn threads_with_two_quotas_in_turn_take_the_larger_limit_at_most() {
     for policies in [["50/h", "100/h"], ["50/h by fixed-window", "100/min by fixed-window"]] {

@@ -95,7 +95,7 @@ impl Crowd {
         }
     }
 
-    /// Polls those who were woken, until no one is.
+    /// Polls the woken waiters, until none is woken.
     fn settle(&mut self) {
         while let Some(index) = { self.woken.lock().unwrap().pop_front() } {
             self.poll(index);
@@ -113,7 +113,7 @@ impl Crowd {
         self.clock.set(end);
     }
 
-    /// Runs until no one waits.
+    /// Runs until there are no waiters.
     fn run(&mut self) {
         self.settle();
         while let Some(next) = self.clock.next_wake() {

@@ -80,7 +80,7 @@ async fn a_state_prints_in_words() {
     server.command(&["SET", "limiter:{salice}:api:gcra", &state, "PX", "3600500"]).unwrap();
     let printed =
         doctor(&server, &["explain", "alice", "--name", "api", "--quota", "10/h burst 20"]);
-    // The times go on, so they are cut off.
+    // The times change, so they are cut off.
     let lines: Vec<_> = printed.out.lines().collect();
     for (line, text) in lines.iter().zip([
         "limiter:{salice}:api:gcra",

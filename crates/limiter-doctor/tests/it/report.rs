@@ -73,7 +73,7 @@ fn a_full_server_is_a_problem() {
     let printed = report(&server);
     assert_eq!(printed.code, 1, "{printed:?}");
     assert_eq!(found(&printed.json(), "OOM").0, "problem");
-    // Problems come first.
+    // Problems are listed first.
     assert!(doctor(&server, &["report"]).out.starts_with("PROBLEM"));
 }
 

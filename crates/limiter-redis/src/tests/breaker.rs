@@ -251,7 +251,7 @@ fn settings_at_their_ends_neither_panic_nor_hold_calls_for_long() {
 }
 
 #[test]
-fn it_goes_on_after_decades_and_millions_of_transitions() {
+fn it_continues_after_decades_and_millions_of_transitions() {
     let (breaker, mut now) = breaker();
     for _ in 0..600_000 {
         now = open(&breaker, now);
@@ -266,7 +266,7 @@ fn it_goes_on_after_decades_and_millions_of_transitions() {
 }
 
 #[test]
-fn each_transition_is_told_to_one_of_many_threads() {
+fn each_transition_is_reported_to_one_of_many_threads() {
     let start = Timestamp::from_nanos(7);
     // So that no time has to pass between failures, or before a probe.
     let breaker = Breaker::new(Settings { failures: 1, open: Duration::ZERO, ..SETTINGS });

@@ -1,4 +1,4 @@
-//! Which refusals are remembered, for how long, and what they tell.
+//! Which refusals are remembered, for how long, and what they report.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ fn a_refusal_holds_until_its_wait_is_over() {
 }
 
 #[test]
-fn it_is_told_which_limit_had_refused() {
+fn the_limit_that_had_refused_is_named() {
     let cache = Cache::new(100);
     let usage = Usage::new(10, 1, ms(900)).with_limit_index(2);
     let decision = Decision::refused(usage, Some(ms(300)));
@@ -87,7 +87,7 @@ fn it_is_told_which_limit_had_refused() {
 }
 
 #[test]
-fn a_refusal_ends_as_early_as_it_may_and_tells_no_one_to_come_too_early() {
+fn a_refusal_ends_as_early_as_it_may_and_reports_no_wait_that_is_too_short() {
     let cache = Cache::new(100);
     let denial = Denial {
         cost: Cost::ONE,

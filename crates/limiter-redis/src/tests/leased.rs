@@ -255,9 +255,9 @@ fn law_1_a_fleet_stays_within_the_bound() {
 }
 
 /// A lease that another process got since may be in the debt of a check, which then gives less back. Without one, it
-/// comes back whole.
+/// is returned whole.
 #[test]
-fn law_7_checks_come_back_less_the_length_of_a_lease() {
+fn law_7_checks_are_refunded_less_the_length_of_a_lease() {
     let store = Store::new();
     let policy = Policy::parse("test", "1000/s").unwrap();
     let now = Timestamp::from_nanos(0);
@@ -356,7 +356,7 @@ fn law_9_what_one_quota_leases_counts_for_the_others() {
 /// The exception of law 9: a debt drains at the faster pace of the quota that charged last, while a lease under the
 /// former quota lasts.
 #[test]
-fn law_9_a_faster_quota_comes_on_top_of_the_leases_that_are_held() {
+fn law_9_a_faster_quota_is_added_to_the_leases_that_are_held() {
     let store = Store::new();
     let [slow, fast] = [("slow", "100/s"), ("fast", "10000/s")];
     let [slow, fast] = [slow, fast].map(|(name, quota)| Policy::parse(name, quota).unwrap());

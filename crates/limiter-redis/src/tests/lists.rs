@@ -264,7 +264,7 @@ fn demands_of_one_slot_are_one_call() {
 }
 
 #[test]
-fn leased_permits_are_spent_first_and_come_back() {
+fn leased_permits_are_spent_first_and_are_returned() {
     let (store, calls) = counting(true);
     let policy = |name, text| Policy::parse(name, text).unwrap();
     let users = policy("users", "1000/s burst 1000");

@@ -1,4 +1,4 @@
-//! Receipts and resets in sequences that once went wrong.
+//! Receipts and resets in sequences that once failed.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn a_receipt_of_another_quota_gives_nothing_back() {
     assert_eq!(limiter.peek(at(1), "key"), before);
 }
 
-/// Once nothing came back, because the refund stopped at what was reserved behind it.
+/// Once nothing was returned, because the refund stopped at what was reserved behind it.
 #[test]
 fn a_refund_before_a_reservation_behind_it_gives_back_what_it_can() {
     let mut limiter = Store::new().limiter(gcra(Duration::from_secs(1), 10));
@@ -42,9 +42,9 @@ fn a_refund_before_a_reservation_behind_it_gives_back_what_it_can() {
     assert_eq!(limiter.refund(at(0), taken.into_receipt().unwrap()), 5);
 }
 
-/// A part of a reservation once came back before its moment, and then what stood before it.
+/// A part of a reservation was once returned before its moment, and then what was charged before it.
 #[test]
-fn a_reservation_comes_back_whole_or_not_at_all_before_its_moment() {
+fn a_reservation_is_refunded_whole_or_not_at_all_before_its_time() {
     for policy in
         ["10/s", "10/s by fixed-window", "10/s by sliding-log", "10/s by sub-windows 5 slots"]
     {

@@ -10,7 +10,7 @@ use crate::{Connection, RedisLimiter, connect, scripts};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/states.md");
 
-/// Comes before the text that reads the clock: the server's clock stands.
+/// Precedes the text that reads the clock: the server's clock does not move.
 const CLOCK: &str = "
 local server = redis
 local redis = { call = function(command, ...)

@@ -1,4 +1,4 @@
-//! A real server whose scripts tell the time that a test sets.
+//! A real server whose scripts read the time that a test sets.
 
 use std::{
     process, slice,
@@ -25,8 +25,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::{ConnectOptions, Connection, RedisLimiter, ScriptClient, connect_with, scripts};
 
-/// Comes before the text that reads the clock: the time comes from a key, of several the one that this node of a cluster
-/// has, and states live an hour longer, since the server's own clock goes on while the test's stands
+/// Precedes the text that reads the clock: the time is read from a key, of several the one that this node of a cluster
+/// has, and states live an hour longer, since the server's own clock moves on while the test's does not
 /// still.
 const CLOCK: &str = "
 local server = redis
@@ -64,7 +64,7 @@ pub(super) struct Store<C = Connection> {
     process: ProcessClock,
 }
 
-/// The monotonic clock of this process in tests: it goes forward as the server's clock does, and never back.
+/// The monotonic clock of this process in tests: it moves forward as the server's clock does, and never back.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessClock(Arc<Mutex<(Timestamp, Timestamp)>>);
 
@@ -158,7 +158,7 @@ impl<C: ScriptClient> Store<C> {
             .server_clock(&clock)
             .clock(self.process.clone())
             .deadline(Duration::from_secs(10))
-            // It goes by this process's clock.
+            // It follows this process's clock.
             .denial_cache(0)
             .lease(lease)
             .build_on(self.client.clone())

@@ -19,7 +19,7 @@ use crate::{CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptRepl
 #[derive(Clone)]
 struct Fleet {
     calls: Arc<Mutex<Vec<Call>>>,
-    /// Whether no reply of the script `policy` comes.
+    /// Whether no reply of the script `policy` arrives.
     is_cut_off: Arc<AtomicBool>,
 }
 

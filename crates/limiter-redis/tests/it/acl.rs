@@ -19,7 +19,7 @@ async fn a_user_who_may_not_load_scripts_is_served() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_run_scripts_is_told_so() {
+async fn a_user_who_may_not_run_scripts_is_reported() {
     let server = Server::start();
     server.command(&["ACL", "SETUSER", "bob", "on", ">secret", "~*", "+@all", "-evalsha"]).unwrap();
     let url = format!("redis://bob:secret@127.0.0.1:{}", server.port());

@@ -14,7 +14,7 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 
 const LONG: Duration = Duration::from_secs(5);
 
-/// Checks all keys at the same moment: in one task, which those who send wait for.
+/// Checks all keys at the same moment: in one task, which the senders wait for.
 async fn check(limiter: &RedisLimiter, keys: &[&str]) -> Vec<Result<Decision, Error>> {
     let checks: Vec<_> = keys.iter().map(|key| limiter.check(*key)).collect();
     tokio::spawn(join_all(checks)).await.unwrap()
@@ -100,7 +100,7 @@ async fn a_foreign_value_fails_its_own_check_alone() {
     assert_eq!(limiter.counters().short_circuited, 0);
 }
 
-/// Returns what all of the keys are told while the server can't write.
+/// Returns the errors of all keys while the server can't write.
 async fn told(limiter: &RedisLimiter) -> Vec<String> {
     let mut told = Vec::new();
     for result in check(limiter, &KEYS).await {

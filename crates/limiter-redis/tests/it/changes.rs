@@ -91,7 +91,7 @@ async fn changed_algorithms_under_one_name_start_anew() {
             }
             assert!(!old.check("key").await.unwrap().is_admitted());
             // One fresh allowance if the families differ, none if they are the same. The old process
-            // goes on as before.
+            // continues as before.
             let is_fresh = policy.families() != other.families();
             for _ in 0..3 {
                 let decision = new.check("key").await.unwrap();

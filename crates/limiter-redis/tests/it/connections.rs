@@ -54,7 +54,7 @@ async fn a_flood_against_a_stopped_server_that_dies_is_survived() {
     assert!(tasks() <= before, "{} tasks, {before} before", tasks());
 }
 
-/// A connection on which nothing came back was once kept for as long as there was traffic.
+/// A connection without any reply was once kept for as long as there was traffic.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_hangs_is_given_up_for_a_new_one() {
     let server = Server::start();
@@ -70,7 +70,7 @@ async fn a_connection_that_hangs_is_given_up_for_a_new_one() {
     assert_eq!(proxy.connections(), 2);
 }
 
-/// A connection whose replies all came after the deadline was once replaced each second.
+/// A connection whose replies all arrived after the deadline was once replaced each second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_whose_replies_are_late_is_kept() {
     let server = Server::start();
@@ -131,7 +131,7 @@ async fn a_check_whose_answer_is_lost_is_charged_once() {
     assert!((charged..=charged + unknown).contains(&taken), "{taken} taken by {charged} checks");
 }
 
-/// Stands before a server, and does to a connection what it is told to.
+/// A proxy before a server, which treats connections as it is set to.
 struct Proxy {
     port: u16,
     connections: Arc<AtomicU64>,
@@ -141,11 +141,11 @@ struct Proxy {
 /// What happens to the connection that there is.
 #[derive(Clone, Copy)]
 enum Fault {
-    /// It stays open, and nothing goes through.
+    /// It stays open, and forwards nothing.
     Hang,
     /// It is closed once the server has answered the next request, in place of the answer.
     Cut,
-    /// All replies come later than a limiter's deadline.
+    /// All replies arrive later than a limiter's deadline.
     Late,
 }
 

@@ -100,7 +100,7 @@ pub(crate) async fn loses_what_is_under_way(server: &Server, limiter: &RedisLimi
     }
 }
 
-/// Each reply takes more than half of the deadline, and some come too late.
+/// Each reply takes more than half of the deadline, and some arrive too late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_server_at_full_load_opens_no_breaker() {
     let server = Server::start();
@@ -222,7 +222,7 @@ async fn a_server_that_cuts_every_connection_is_left_alone_within_five_deadlines
     }
 }
 
-/// Stands before a server, and closes each connection on which a script is called.
+/// A proxy before a server, which closes each connection on which a script is called.
 struct Scissors {
     url: String,
     cuts: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! Exactly the limit is admitted, and every key goes away by itself.
+//! Exactly the limit is admitted, and every key expires.
 
 use std::time::{Duration, Instant};
 
@@ -85,7 +85,7 @@ async fn every_key_expires_once_it_has_recovered_and_not_before() {
         // Up to 2 ms more, and a part of one, since a life counts from the start of a millisecond.
         assert!(life * 1_000 < drain + 3_000, "{life} ms for a drain time of {drain} us");
         let passed = i128::try_from(asked.elapsed().as_micros()).unwrap();
-        // The last may be gone already.
+        // The last may have expired already.
         let left = if life == -2 { 0 } else { life * 1_000 };
         assert!(left + passed >= drain, "{life} ms for a drain time of {drain} us");
     }

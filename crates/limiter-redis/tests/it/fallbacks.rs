@@ -181,7 +181,7 @@ async fn each_cause_is_logged_once_and_so_is_its_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_silent_or_gone_is_logged() {
+async fn a_server_that_is_silent_or_down_is_logged() {
     for kills in [false, true] {
         let mut server = Server::start();
         let limiter = builder(1_000_000);

@@ -1,5 +1,5 @@
 //! A server in a hole: no connection to it is made, or none is answered. It is found soon after it
-//! has come out.
+//! has drained out.
 
 use std::{
     sync::{

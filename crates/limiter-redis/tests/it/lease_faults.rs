@@ -46,7 +46,7 @@ async fn late(server: &Server, hold: Duration) -> String {
 }
 
 /// A lease ends some time after it was asked for. If it ended that time after the reply, what is spent at its end
-/// would come on top of the checks that others make then.
+/// would add to the checks that others make then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_that_is_held_for_most_of_a_lease_leaves_the_rest_of_it() {
     let (server, audit) = (Server::start(), Audit::default());
@@ -110,9 +110,9 @@ async fn a_key_that_is_used_up_is_not_asked_for_at_each_check() {
     assert!(calls < 20, "{calls} calls for 1,000 refusals");
 }
 
-/// Permits that are asked for while a limiter is drained or a key is reset come to nobody, and are counted.
+/// Permits that are asked for while a limiter is drained or a key is reset reach no caller, and are counted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leases_that_come_after_a_reset_or_a_drain_are_counted() {
+async fn leases_that_arrive_after_a_reset_or_a_drain_are_counted() {
     let (server, audit, policy) = (Server::start(), Audit::default(), rate(20_000));
     let limiter = leasing(&server, &policy).await;
     let end = Instant::now() + Duration::from_secs(2);

@@ -23,7 +23,7 @@ fn slow(permits: u64) -> Policy {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_spent_comes_back_while_tasks_check() {
+async fn what_is_not_spent_is_returned_while_tasks_check() {
     let (server, audit) = (Server::start(), Audit::default());
     let limiter = leasing(&server, &slow(100_000)).await;
     let start = Instant::now();
@@ -116,7 +116,7 @@ async fn receipts_of_a_lease_are_local_and_those_of_a_check_are_the_servers() {
         }
     }
     assert!(found > 100, "{found}");
-    // A large cost goes to the server, and a reset ends the leases.
+    // A large cost is charged at the server, and a reset ends the leases.
     let large = limiter.check_n("key", Cost::new(3_000).unwrap()).await.unwrap();
     assert_eq!((large.is_admitted(), large.source()), (true, Source::State));
     limiter.reset("key").await.unwrap();
@@ -126,7 +126,7 @@ async fn receipts_of_a_lease_are_local_and_those_of_a_check_are_the_servers() {
 
 /// A receipt whose lease was used up and replaced gives its permits back all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn receipts_that_are_held_while_leases_change_come_back() {
+async fn receipts_that_are_held_while_leases_change_are_refunded() {
     let server = Server::start();
     let builder = process(&slow(100_000)).lease(true);
     let limiter = builder.build_on(own(&server).await).unwrap();
@@ -160,7 +160,7 @@ async fn tiers_by_with_policy_have_leases_of_their_own() {
     let checks = 50;
     for (tier, policy) in tiers.iter().enumerate() {
         for number in 0..checks {
-            // As a program that looks the policy up for each request.
+            // As a program that looks up the policy for each request.
             let handle = limiter.with_policy(policy).unwrap();
             let decision = handle.check(format!("key-{tier}")).await.unwrap();
             assert!(decision.is_admitted(), "{number} {tier}");

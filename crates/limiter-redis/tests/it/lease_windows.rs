@@ -104,9 +104,9 @@ async fn lease(limiter: &RedisLimiter) -> u64 {
     admitted
 }
 
-/// A window forgets nothing before it ends, so permits that are not spent soon are spent later, or come back.
+/// A window forgets nothing before it ends, so permits that are not spent soon are spent later, or are returned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_left_of_a_window_can_be_spent_until_it_ends_and_comes_back_whole() {
+async fn what_is_left_of_a_window_can_be_spent_until_it_ends_and_is_returned_whole() {
     let server = Server::start();
     for algorithm in ["fixed-window", "aligned-window", "sliding-counter"] {
         let policy = Policy::parse("test", &format!("300000/5h by {algorithm}")).unwrap();
@@ -127,7 +127,7 @@ async fn what_is_left_of_a_window_can_be_spent_until_it_ends_and_comes_back_whol
     }
 }
 
-/// In a full table, a lease that is hardly spent any more makes place for another one, and goes back.
+/// In a full table, a lease that is hardly spent any more makes place for another one, and is returned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_is_hardly_spent_makes_place_for_another_key() {
     let server = Server::start();

@@ -29,7 +29,7 @@ pub(crate) async fn own(server: &Server) -> Connection {
     connect_with(&server.url(), &ConnectOptions::new().with_name(&name)).await.unwrap()
 }
 
-/// Returns a builder of a limiter that stands for a process.
+/// Returns a builder of a limiter that represents a process.
 pub(crate) fn process(policy: &Policy) -> Builder {
     // Longer than the machine may be busy with other tests.
     RedisLimiter::builder(policy.clone()).deadline(Duration::from_secs(1))

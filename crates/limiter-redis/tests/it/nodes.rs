@@ -1,4 +1,4 @@
-//! Each node of a cluster by itself: what fails at one is told of it by its address, and is not taken
+//! Each node of a cluster by itself: what fails at one is reported with its address, and is not taken
 //! for another's.
 
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ async fn refused_at_once(limiter: &RedisLimiter, key: &str) -> Error {
     }
 }
 
-/// Once the number was the place among those that `CLUSTER SLOTS` told, so that it meant another
+/// Once the number was the place among those that `CLUSTER SLOTS` listed, so that it meant another
 /// node when slots had moved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_nodes_number_stays_when_slots_move() {
@@ -57,7 +57,7 @@ async fn a_nodes_number_stays_when_slots_move() {
     }
     // The cluster is not asked for the slots again within a tenth of a second.
     sleep(Duration::from_millis(110)).await;
-    // The node tells of one, and the cluster is asked for the other.
+    // The node reports one, and the cluster is asked for the other.
     admit(&limiter, &moved[0]).await;
     let start = Instant::now();
     while number(&moved[1]) != before[2] {
@@ -89,7 +89,7 @@ async fn a_slot_that_no_node_serves_is_missed_by_its_own_keys_alone() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_at_a_node_names_it() {
+async fn what_fails_at_a_node_names_it() {
     let log = Log::start();
     let mut cluster = Cluster::start();
     let client = connect_here(&cluster.url()).await;
@@ -100,7 +100,7 @@ async fn what_goes_wrong_at_a_node_names_it() {
 
     cluster.node(2).command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
     let error = check(&limiter, &key).await.unwrap_err().to_string();
-    // Redis 6.2 tells of the script before.
+    // Redis 6.2 names the script before.
     let is_named = error.starts_with(&format!("policy \"test\": Redis at {node}: "));
     assert!(is_named && error.contains("OOM "), "{error}");
     let error = refused_at_once(&limiter, &key).await.to_string();

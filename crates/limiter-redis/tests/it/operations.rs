@@ -79,7 +79,7 @@ async fn a_program_runs_alike_in_memory_and_on_redis() {
 }
 
 #[tokio::test]
-async fn those_who_wait_come_one_by_one_in_their_order() {
+async fn waiters_are_admitted_one_by_one_in_their_order() {
     let server = Server::start();
     let limiter = patient(&server.url(), paced_out("queue")).await;
     let key = "key";
@@ -103,7 +103,7 @@ async fn those_who_wait_come_one_by_one_in_their_order() {
         times.push(task.await.unwrap());
     }
     assert!(times.is_sorted(), "{times:?}");
-    // Four intervals after the first, which came after the start.
+    // Four intervals after the first, which began after the start.
     assert!(times[4] >= Duration::from_millis(199), "{times:?}");
 }
 
@@ -127,7 +127,7 @@ async fn who_does_not_wait_any_longer_gives_the_place_back() {
 }
 
 #[tokio::test]
-async fn a_place_that_nobody_came_for_is_given_back() {
+async fn a_place_that_nobody_took_is_given_back() {
     let server = Server::start();
     let policy = Policy::gcra("test", Quota::per_minute(1).with_burst(2));
     let limiter = patient(&server.url(), policy).await;
@@ -138,7 +138,7 @@ async fn a_place_that_nobody_came_for_is_given_back() {
         while limiter.peek(key).await.unwrap().used() == 0 {
             assert!(start.elapsed() < LONG, "nothing was taken");
         }
-        // The answer was there before that of the last look, and nobody has looked at it.
+        // The answer was there before that of the last poll, and nobody has read it.
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }
@@ -192,7 +192,7 @@ async fn a_known_refusal_asks_no_server() {
         assert_eq!((again.is_admitted(), again.source()), (false, Source::Cache));
         assert!(again.retry_after() <= refused.retry_after());
     }
-    // A larger cost is refused too, and what can never fit is told so.
+    // A larger cost is refused too, and the refusal of what can never fit says so.
     assert_eq!(check(3).await.source(), Source::Cache);
     assert_eq!(check(4).await.retry_after(), None);
     assert_eq!(asked(), before);

@@ -66,7 +66,7 @@ async fn no_text_is_an_error_or_holds_a_key_for_longer_than_a_recovery() {
                 assert!(decision.retry_after().unwrap() <= recovery, "{what}: {decision:?}");
                 assert!(decision.reset_after() <= recovery, "{what}: {decision:?}");
             }
-            // Whatever it held for ever is gone once it has recovered.
+            // Whatever it held for ever is deleted once it has recovered.
             assert_ne!(server.command(&["PTTL", key]).unwrap(), ":-1", "{what}");
         }
     })

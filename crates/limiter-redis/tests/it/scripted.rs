@@ -231,7 +231,7 @@ async fn a_late_reply_of_an_earlier_connection_keeps_the_later_one() {
     assert_eq!(server.connections(), 2, "the later connection was replaced");
 }
 
-/// Once a hung connection was never noticed: whoever left took what was to be learned along.
+/// Once a hung connection was never noticed: callers that left dropped the evidence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_hangs_is_noticed_although_all_callers_leave_early() {
     for operation in ["check", "peek", "reserve", "reset", "acquire"] {
@@ -302,7 +302,7 @@ async fn a_check_that_there_is_no_time_to_send_says_so_and_opens_no_breaker() {
         assert!(futures::poll!(&mut peek).is_pending());
         std::thread::sleep(Duration::from_millis(60));
         let error = peek.await.unwrap_err();
-        // The call's own error, or that of the caller's wait, whichever comes first.
+        // The call's own error, or that of the caller's wait, whichever is first.
         let is_own = error.to_string().contains("no time was left to send");
         assert!(is_own || error.kind() == ErrorKind::Undetermined, "{error}");
     }

@@ -13,7 +13,7 @@ use tokio::{task::yield_now, time::sleep};
 
 use crate::{faults::recover, limiter, patient};
 
-/// Waits until the sentinels tell another primary than `old`, and returns when that was.
+/// Waits until the sentinels name another primary than `old`, and returns when that was.
 async fn another_primary(set: &Sentinels, old: u16) -> Instant {
     let start = Instant::now();
     while set.primary().is_none_or(|primary| primary == old) {
@@ -23,7 +23,7 @@ async fn another_primary(set: &Sentinels, old: u16) -> Instant {
     Instant::now()
 }
 
-/// Shows that checks work soon after the sentinels tell another primary than `old`.
+/// Shows that checks work soon after the sentinels name another primary than `old`.
 pub(crate) async fn follows(set: &Sentinels, limiter: &RedisLimiter, old: u16) {
     let start = Instant::now();
     let found = async {

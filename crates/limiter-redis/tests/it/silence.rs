@@ -121,7 +121,7 @@ async fn operations_that_no_thread_takes_up_are_bounded() {
     };
     assert_eq!((refused.kind(), waiting.len()), (ErrorKind::Unavailable, 65_536));
     assert_eq!(CallError::of(&refused).unwrap().fault(), Fault::NotSent);
-    // Those who leave take nothing with them: their checks are dropped once the thread goes on.
+    // Callers that leave lose nothing: their checks are dropped once the thread continues.
     drop(waiting);
     drop(end);
     limiter.drain(Duration::from_secs(10)).await.unwrap();
@@ -223,7 +223,7 @@ async fn what_is_under_way_is_sent_before_the_end() {
         assert!(poll!(&mut refund).is_pending());
     }
     limiter.drain(Duration::from_secs(5)).await.unwrap();
-    // A permit's time that has passed since does not come back.
+    // A permit's time that has passed since is not returned.
     assert!(limiter.peek("key").await.unwrap().remaining() >= 99);
 
     server.pause();

@@ -30,26 +30,26 @@ use crate::{
     sentinel::follows,
 };
 
-/// Encrypts what goes to and from a server.
+/// Encrypts the traffic of a server.
 struct Encrypted {
     port: u16,
-    /// The certificate of whoever signed the server's, as PEM.
+    /// The certificate of the authority that signed the server's, as PEM.
     root: String,
 }
 
 impl Encrypted {
-    /// Stands before the server at `port`, with a certificate for 127.0.0.1.
+    /// Starts a proxy before the server at `port`, with a certificate for 127.0.0.1.
     async fn start(server: u16) -> Self {
         Self::start_slow(server, Duration::ZERO).await
     }
 
-    /// Stands before a server, and answers the first words of a client only after `delay`.
+    /// Starts a proxy before a server that answers the first words of a client only after `delay`.
     async fn start_slow(server: u16, delay: Duration) -> Self {
         let issuer = Issuer::new();
         Self::start_with(server, issuer.sign(), issuer.root(), delay).await
     }
 
-    /// Stands before a server with a certificate and its key.
+    /// Starts a proxy before a server with a certificate and its key.
     async fn start_with(
         server: u16,
         (own, key): (String, String),
@@ -73,7 +73,7 @@ impl Encrypted {
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
                     sleep(delay).await;
-                    // A client that does not trust it goes away.
+                    // A client that does not trust it disconnects.
                     let Ok(mut client) = acceptor.accept(client).await else { return };
                     let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
                     let _ = copy_bidirectional(&mut client, &mut server).await;
@@ -92,7 +92,7 @@ fn trusting(issuer: &Issuer) -> ConnectOptions {
     ConnectOptions::new().with_root_certificates(issuer.root().as_bytes()).unwrap()
 }
 
-/// Returns a limiter of `limit` permits a day, with so long a deadline that only what goes wrong is
+/// Returns a limiter of `limit` permits a day, with so long a deadline that only what fails is
 /// an error, and not what is slow.
 async fn patient(url: &str, limit: u64, options: &ConnectOptions) -> RedisLimiter {
     let policy = Policy::gcra("test", Quota::per_day(limit));
@@ -228,7 +228,7 @@ async fn a_cluster_that_encrypts_is_followed_from_node_to_node() {
     let sizes = (0..3).map(|node| cluster.node(node).command(&["DBSIZE"]).unwrap());
     assert!(sizes.clone().all(|size| size != ":0"), "{:?}", sizes.collect::<Vec<_>>());
 
-    // Asked where the slot was, and told by ASK, then by MOVED, of a port that encrypts.
+    // Asked where the slot was, and redirected by ASK, then by MOVED, to a port that encrypts.
     let slot = cluster.slot_of("limiter:{skey0}:test:gcra");
     let moving = cluster.begin_move(slot, (cluster.owner(slot) + 1) % 3);
     moving.move_keys();

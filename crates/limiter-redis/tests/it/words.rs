@@ -116,7 +116,7 @@ async fn clusterdown_from_a_node_that_misses_others() {
     let other = if slot == ":1" { "2" } else { "1" };
     server.command(&["CLUSTER", "DELSLOTS", other]).unwrap();
     // Before it says so, a check may still be served; and each time it does, the library connects
-    // anew, for which a check may come too early.
+    // anew, for which a check may be too early.
     let start = Instant::now();
     let error = loop {
         match limiter.check("key").await {
@@ -127,7 +127,7 @@ async fn clusterdown_from_a_node_that_misses_others() {
         }
         sleep(Duration::from_millis(5)).await;
     };
-    // The library tells it to whoever else is waiting, so nobody knows what was charged.
+    // The library reports it to every other waiter, so nobody knows what was charged.
     assert_eq!(error.kind(), ErrorKind::Undetermined, "{error}");
     server.command(&["CLUSTER", "ADDSLOTS", other]).unwrap();
     assert!(recover(&limiter).await.0.is_admitted());

@@ -41,7 +41,7 @@ fn wait_until(mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_server_that_stands_still_for_a_moment() {
+fn a_server_that_is_paused_for_a_short_time() {
     let server = Server::start();
     let trial = Trial::begin("stopped for 0.3 s", &server.url());
     server.pause();
@@ -51,7 +51,7 @@ fn a_server_that_stands_still_for_a_moment() {
 }
 
 #[test]
-fn a_server_that_stands_still_until_its_connection_is_given_up() {
+fn a_server_that_is_paused_until_its_connection_is_given_up() {
     let server = Server::start();
     let trial = Trial::begin("stopped for 2.5 s", &server.url());
     server.pause();
@@ -102,7 +102,7 @@ fn a_server_that_is_a_replica_for_a_while() {
     trial.survived(&server.url(), State::Kept);
 }
 
-/// Has a server take a second to load what it holds: it looks up from its work every two megabytes.
+/// Has a server take a second to load what it holds: it handles events every two megabytes.
 const SLOW_LOADING: [&str; 4] = ["--key-load-delay", "25000", "--rdbcompression", "no"];
 
 fn fill(server: &Server) {
@@ -219,7 +219,7 @@ fn a_server_that_nothing_reaches() {
 }
 
 #[test]
-fn replies_that_come_late() {
+fn replies_that_arrive_late() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let trial = Trial::begin("replies 80 ms late", &proxy.url());

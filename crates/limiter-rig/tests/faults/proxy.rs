@@ -28,7 +28,7 @@ pub(crate) enum Mode {
     Hole,
 }
 
-/// Takes connections on loopback and hands on what it hears, until it is dropped.
+/// Takes connections on loopback and forwards what it receives, until it is dropped.
 pub(crate) struct Proxy {
     port: u16,
     mode: Arc<Mutex<Mode>>,
@@ -75,7 +75,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // Has it look.
+        // Wakes it.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }

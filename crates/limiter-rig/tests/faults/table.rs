@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) fault: &'static str,
     pub(crate) policy: &'static str,
     pub(crate) decisions: usize,
-    /// How many of them came neither from the store nor from its earlier refusals.
+    /// How many of them were decided neither by the store nor by its earlier refusals.
     pub(crate) without_store: usize,
     pub(crate) slowest: Duration,
     pub(crate) short_circuited: u64,

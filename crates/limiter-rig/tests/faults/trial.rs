@@ -25,7 +25,7 @@ use crate::table::{self, Row};
 const DEADLINE: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_millis(20);
 const RECOVERED_WITHIN: Duration = Duration::from_secs(1);
-/// A breaker that is open asks four times a second: whoever has been well for longer has recovered.
+/// A breaker that is open asks four times a second: a process without a failure for longer has recovered.
 const WELL_FOR: Duration = Duration::from_millis(400);
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(5);
 
@@ -55,7 +55,7 @@ pub(crate) enum State {
 
 /// A fault under way.
 ///
-/// Each attempt has a key of its own, so that the server tells of every single one whether, and how
+/// Each attempt has a key of its own, so that the server shows of every single one whether, and how
 /// often, it was charged; but some are on a key that is used up, whose limit has to hold.
 pub(crate) struct Trial {
     fault: &'static str,
@@ -115,7 +115,7 @@ impl Trial {
     }
 
     /// Ends the traffic when the fault is over and has been survived, and checks, by the server at
-    /// `url`, that all went as it should.
+    /// `url`, that all results are as expected.
     pub(crate) fn survived(self, url: &str, state: State) -> Vec<Row> {
         let ended = Instant::now();
         let errors = |limiter: &RedisLimiter| {

@@ -136,7 +136,7 @@ impl Composed {
         self.block_end.saturating_sub(now + spare)
     }
 
-    /// Counts a strike in one go.
+    /// Counts a strike in one step.
     pub fn strike(&mut self, now: u64) -> Option<u64> {
         self.strike_of(Strike::Arrived, now)
     }
@@ -158,8 +158,8 @@ impl Composed {
         }
     }
 
-    /// Counts strikes that arrive together: at each step, one of them goes on. Returns the lengths of the blocks that they
-    /// started, and for how long a request was refused at each moment after the first one, at least.
+    /// Counts strikes that arrive together: at each step, one of them continues. Returns the lengths of the blocks that
+    /// they started, and for how long a request was refused at each moment after the first one, at least.
     pub fn strike_together(
         &mut self,
         number: usize,
@@ -259,7 +259,7 @@ impl Composed {
         Raised { at, length: self.settings.length(level.min(most)), charged }
     }
 
-    /// Writes a block if there is none.
+    /// Writes a block if there is no block.
     fn start(&mut self, Raised { at, length, charged }: Raised, now: u64) -> Strike {
         let is_unconditional =
             matches!(self.variant, Variant::BlockInAnyCase | Variant::BlockedStrikesCount);

@@ -44,7 +44,7 @@ impl Random {
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// If there is no block.
     pub fn of<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }

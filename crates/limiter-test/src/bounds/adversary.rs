@@ -221,7 +221,7 @@ impl Edges {
     }
 }
 
-/// Numbers that look random, the same for the same seed: Steele's and Vigna's SplitMix64.
+/// Pseudo-random numbers, the same for the same seed: Steele's and Vigna's SplitMix64.
 struct Dice(u64);
 
 impl Dice {

@@ -31,7 +31,7 @@ struct Player<T: Target> {
     /// The time that has really passed: a clock that is set back takes nothing away from it.
     passed: u128,
     held: Vec<(Admission, T::Receipt)>,
-    /// What did not come back of admissions that were given back.
+    /// What was not returned of admissions that were refunded.
     settled: Vec<Admission>,
     steps_back: bool,
 }

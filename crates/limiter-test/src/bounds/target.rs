@@ -28,7 +28,7 @@ pub trait Target {
     /// Returns how many permits are said to be left at `now`.
     fn remaining(&mut self, now: Timestamp) -> u64;
 
-    /// Gives permits back, and returns how many came back.
+    /// Gives permits back, and returns how many were returned.
     fn give_back(&mut self, now: Timestamp, receipt: Self::Receipt) -> u64;
 }
 

@@ -256,7 +256,7 @@ pub(super) const ROWS: &[Case] = &[
             yes(1, 1, 0, 60_000),
             reserve(2, 1, 60_000, Some(59_999)),
             reset(3),
-            // What was charged before the reset is gone.
+            // What was charged before the reset is forgotten.
             refund(3, 0, 0, 0),
             peek(3, 1, 0),
         ],

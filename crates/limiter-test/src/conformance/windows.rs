@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Case] = &[
         policy: || counter(10, 1_000),
         rows: &[
             yes(0, 10, 0, 2_000),
-            // In the next window, one of ten is gone after a tenth of it.
+            // In the next window, one of ten no longer counts after a tenth of it.
             no(0, 1, 0, 1_100, 2_000),
             no(1_099, 1, 0, 1, 901),
             yes(1_100, 1, 0, 1_900),
@@ -112,7 +112,7 @@ pub(super) const ROWS: &[Case] = &[
         name: "strict_sub_windows_never_admit_more_than_the_limit_in_a_window",
         policy: || sub_windows(3, 5_000, strict(5)),
         rows: &[
-            // In the published form, these six came within 4.001 s.
+            // In the published form, these six were admitted within 4.001 s.
             yes(999, 3, 0, 5_001),
             no(5_000, 3, 0, 1_000, 1_000),
             no(5_999, 1, 0, 1, 1),

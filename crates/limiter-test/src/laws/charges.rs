@@ -159,7 +159,7 @@ pub fn charges_follow_the_definition(subject: &mut impl Operations, scenario: &S
 /// Laws 3 and 4 after a charge in any case: it is an admission, one permit is refused until the wait is over and
 /// admitted then, and the key is fresh after the reset that was returned, if it is the policy's only limit.
 ///
-/// Time goes on from each wait.
+/// Time continues from each wait.
 pub fn waits_after_a_charge_are_exact(subject: &mut impl Operations, scenario: &Scenario) -> Law {
     let tick = subject.tick();
     let mut offset = Duration::ZERO;

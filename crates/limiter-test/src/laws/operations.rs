@@ -16,7 +16,7 @@ use crate::{
 /// than asked for, none beyond the horizon. Those of one policy keep their order. For clocks that do
 /// not step back.
 ///
-/// A promise by GCRA that another quota overtakes comes on top of the bound, so it is left out.
+/// A promise by GCRA that another quota overtakes is added to the bound, so it is left out.
 pub fn reservations_keep_the_bound(subject: &mut impl Operations, scenario: &Scenario) -> Law {
     let window = scenario.quota().window();
     let mut admitted = Admitted::by_ticks_of(subject.tick());
@@ -112,7 +112,7 @@ pub fn a_refund_gives_back_what_was_taken(
     Ok(())
 }
 
-/// Law 7, and law 1 with refunds: what was admitted and did not come back stays within the bound,
+/// Law 7, and law 1 with refunds: what was admitted and was not returned stays within the bound,
 /// whenever it is given back, in parts or as a whole. For one policy: with another quota in between, a
 /// receipt may give back later charges.
 ///
@@ -167,7 +167,7 @@ pub fn a_refund_gives_back_no_more_than_was_taken(
         match index % 8 {
             2 | 4 | 7 if !receipts.is_empty() => {
                 let (policy, receipt) = receipts.swap_remove(index / 3 % receipts.len());
-                // By the quota that has charged, whichever handle it goes through.
+                // By the quota that has charged, whichever handle it is passed to.
                 subject.switch(&policy);
                 let (before, permits) = (subject.peek(now, KEY), receipt.permits());
                 let back = subject.refund(now, receipt);
@@ -184,7 +184,7 @@ pub fn a_refund_gives_back_no_more_than_was_taken(
                 prop_assert!(!same_limit || after.reset_after() <= before.reset_after());
             }
             5 if index % 3 == 0 => subject.reset(now, KEY),
-            // Nothing for later: what waits behind that comes back with it.
+            // Nothing for later: what waits behind that is returned with it.
             _ => {
                 let reservation = match index % 3 {
                     0 => subject.reserve(now, KEY, cost, Duration::ZERO),

@@ -13,7 +13,7 @@ use crate::{
 
 /// Law 3: a refused request is admitted after its `retry_after`, and not a tick earlier.
 ///
-/// Time goes on from each retry. A clock that steps back before a request must not matter.
+/// Time continues from each retry. A clock that steps back before a request must not matter.
 pub fn retry_after_is_exact(subject: &mut impl Subject, scenario: &Scenario) -> Law {
     let tick = subject.tick();
     let mut offset = Duration::ZERO;

@@ -52,7 +52,7 @@ impl Admitted {
         self.log.push((self.passed + later.as_nanos(), cost.get().into()));
     }
 
-    /// Subtracts `permits` from the `index`-th addition, because they came back.
+    /// Subtracts `permits` from the `index`-th addition, because they were returned.
     pub fn give_back(&mut self, index: usize, permits: u64) {
         if let Some((_, left)) = self.log.get_mut(index) {
             *left = left.saturating_sub(permits.into());

@@ -133,7 +133,7 @@ impl Quota {
 }
 
 impl Receipt {
-    /// Gives back up to `permits` at `now`, and returns how many came back.
+    /// Gives back up to `permits` at `now`, and returns how many were returned.
     pub fn refund(&self, state: &mut Option<State>, now: u128, permits: u128) -> u128 {
         let Self { made, at, mark, cost, quota } = *self;
         let found = state.filter(|state| state.tat > now);

@@ -5,7 +5,7 @@ use limiter_test::blocks::{Composed, Random, Rules, Step, Strike, Variant};
 const SEEDS: u64 = 2_000;
 
 /// Runs a random schedule, and returns whether the composed states do what the rules say. With strikes that arrive
-/// `together`, each of their steps may come before or after those of others.
+/// `together`, each of their steps may run before or after those of others.
 fn keeps_the_rules(variant: Variant, together: bool, seed: u64) -> bool {
     let mut random = Random::new(seed);
     let settings = random.settings();

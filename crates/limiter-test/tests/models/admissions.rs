@@ -1,4 +1,4 @@
-//! What was admitted of a key, checked against the bound without a look at the limiter's state.
+//! What was admitted of a key, checked against the bound without reading the limiter's state.
 
 /// Whole units of time. Moments are relative to now.
 pub(crate) type Units = i32;
@@ -7,7 +7,7 @@ pub(crate) type Units = i32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Admission<T> {
     pub(crate) at: Units,
-    /// How many of them count. Permits that were given up do not, whatever came back, because they were not used.
+    /// How many of them count. Permits that were given up do not, whatever was returned, because they were not used.
     pub(crate) permits: Units,
     /// By what the number may still change, `None` if it is final.
     pub(crate) open: Option<T>,
@@ -86,7 +86,7 @@ impl<T: Copy + Ord> Admissions<T> {
 }
 
 /// Replacing old admissions by a debt hides none that exceeds the bound: in all schedules of a few steps, the debt finds the
-/// same as a look at all windows.
+/// same as a check of all windows.
 #[test]
 fn the_debt_finds_what_all_windows_find() {
     const STEPS: u32 = 7;

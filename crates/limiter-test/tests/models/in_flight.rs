@@ -11,7 +11,7 @@
 //! 3. Acquires and renewals that write set the expiry of the whole key to `t + E`.
 //! 4. *Release* removes the id. It follows the end of the work. After an acquire without a reply it is sent, too.
 //! 5. A holder's own deadline is `E`, less a margin, after it *sent* the last request that succeeded, by its monotonic
-//!    clock. Past that the work ends. A process that was stopped reads its clock before it goes on.
+//!    clock. Past that the work ends. A process that was stopped reads its clock before it continues.
 //!
 //! So work that runs has its id in the set: the server's deadline is not earlier than the holder's own, and only its own
 //! release removes an id before that. The set never exceeds `L`, because ids are added only below it. A server that loses
@@ -38,13 +38,13 @@ const SCHEDULES: u64 = 3_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Right,
-    /// A renewal adds an id without a look at the limit.
+    /// A renewal adds an id without reading the limit.
     RenewalsAddAlways,
     /// Deadlines are by the clocks of the processes, which differ.
     ClientClocks,
     /// A holder's own deadline counts from the reply.
     DeadlinesFromTheReply,
-    /// Work goes on until it has ended by itself.
+    /// Work continues until it has ended by itself.
     NoOwnDeadlines,
     /// A permit is released while its work runs.
     EarlyReleases,

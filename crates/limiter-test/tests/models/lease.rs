@@ -5,16 +5,16 @@
 //! because that clock may be late. Callers who wait for a late reply are served even then, because they count as admitted
 //! when the lease was granted.
 //!
-//! Unused permits come back less what has drained since the grant. A check comes back in part while any lease lasts, because
-//! a lease that was granted since may rely on its debt. So a charge drains until the latest end of the key's leases, less
-//! the length of its own if it is a lease.
+//! Unused permits are returned less what has drained since the grant. A check is returned in part while any lease
+//! lasts, because a lease that was granted since may rely on its debt. So a charge drains until the latest end of the
+//! key's leases, less the length of its own if it is a lease.
 //!
 //! Where the limit is used up, a lease is granted *ahead*. With a burst of 5 and a debt of 4, a lease of 3 permits
 //! raises the debt to 7, so its permits fit once 2 have drained: it begins 2 units after its grant, and lasts as long
 //! after that as any lease. It is granted only if nothing is reserved behind the debt, which means that the debt is at
 //! most the burst. The process spends none of it before its own clock has counted 2 units since the reply, and nothing
 //! after the clock has counted 2 units and the length less 1 since it asked. No caller is served by the reply, because
-//! nothing is admitted for the moment of the grant. Until it begins, a lease ahead comes back as a reservation does,
+//! nothing is admitted for the moment of the grant. Until it begins, a lease ahead is returned as a reservation does,
 //! whole or not at all. Afterwards it drains like any lease, from the moment at which it began.
 //!
 //! A lease ahead of `n` permits for `L` units has at most `burst - L` permits. The debt is the burst when the lease
@@ -83,15 +83,15 @@ enum Rule {
     EndsAfterTheReply,
     /// A lease lasts until the clock of its process has counted its length.
     NoAllowanceForClocks,
-    /// All unused permits come back, whatever has drained.
+    /// All unused permits are returned, whatever has drained.
     AllUnusedComeBack,
     /// A process still spends the permits that it has given back.
     SpendsWhatItGaveBack,
-    /// A lease comes back as if there were no others.
+    /// A lease is returned as if there were no others.
     ReturnsIgnoreOtherLeases,
-    /// A check comes back as if there were no leases.
+    /// A check is returned as if there were no leases.
     ChecksIgnoreLeases,
-    /// A check comes back as if all leases were as long as those of its own process.
+    /// A check is returned as if all leases were as long as those of its own process.
     ChecksKnowOneLength,
     /// A lease ahead has up to a burst of permits.
     AheadUpToTheBurst,
@@ -101,7 +101,7 @@ enum Rule {
     AheadEndsAfterTheReply,
     /// A grant ahead raises the latest end of the key's leases as if the lease began at once.
     AheadEndsEarlier,
-    /// A part of a lease ahead comes back before the lease begins, and the process keeps the rest.
+    /// A part of a lease ahead is returned before the lease begins, and the process keeps the rest.
     PartOfALeaseAhead,
 }
 
@@ -189,7 +189,7 @@ impl Leases {
         (cost <= self.burst && at <= within).then_some(Charge { at, cost, mark, length: 0 })
     }
 
-    /// Returns by how much the debt falls if permits of a charge come back.
+    /// Returns by how much the debt falls if permits of a charge are returned.
     fn back(&self, server: Server, charge: Charge, permits: Units) -> Units {
         let Charge { at, cost, mark, length } = charge;
         let drains_until = match self.rule {

@@ -1,9 +1,10 @@
-//! Refunds under GCRA: a charge drains alone from its moment on, and what is left of it comes back.
+//! Refunds under GCRA: a charge drains alone from its moment on, and what is left of it is returned.
 //!
 //! With a permit every 2 units and a burst of 3, a check of 3 permits leaves a debt of 6. A unit later 5 are left, so a
 //! refund of all 3 permits lowers the debt by 5. Two more clauses are about reservations. Before its moment, a reservation
-//! comes back whole or not at all. And where the debt exceeds a burst, permits that are reserved behind a charge keep their
-//! moments, so the part of the charge that they need does not come back. Callers hold at most four receipts at a time.
+//! is returned whole or not at all. And where the debt exceeds a burst, permits that are reserved behind a charge keep
+//! their moments, so the part of the charge that they need is not returned. Callers hold at most four receipts at
+//! a time.
 
 mod code;
 mod steps;
@@ -25,13 +26,13 @@ const RECEIPTS: usize = 4;
 /// How many states are visited at most.
 const MOST_STATES: usize = 100_000;
 
-/// How much of a charge comes back.
+/// How much of a charge is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Right,
-    /// Any part of a reservation comes back before its moment.
+    /// Any part of a reservation is returned before its moment.
     PartOfAReservation,
-    /// A charge drains until the debt with it has drained, so what it waited for comes back too.
+    /// A charge drains until the debt with it has drained, so what it waited for is returned too.
     UpToTheMark,
     /// Reservations behind a charge do not matter.
     FromReservationsBehind,
@@ -74,7 +75,7 @@ impl Rule {
         back.max(0)
     }
 
-    /// Returns whether anything may ever come back.
+    /// Returns whether anything may ever be returned.
     fn may_come_back(self, at: Units, receipt: Receipt) -> bool {
         match self {
             Self::AtAnyAge => true,

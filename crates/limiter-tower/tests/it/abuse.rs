@@ -125,7 +125,7 @@ async fn a_client_that_is_limited_in_memory_drains_no_key_in_a_store_by_dropped_
 /// HTTP/2 lets a client reset a stream at once. Were it refunded, its address would never be limited, and the store
 /// would get all the load.
 #[tokio::test]
-async fn a_client_that_goes_away_during_a_check_stays_charged() {
+async fn a_client_that_disconnects_during_a_check_stays_charged() {
     for in_memory in [false, true] {
         let rules = three(in_memory, false);
         let mut service = layer_of([rules[0].clone(), rules[2].clone()]).layer(service_fn(hello));

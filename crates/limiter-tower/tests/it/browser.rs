@@ -113,7 +113,7 @@ async fn browse(page: SocketAddr) -> String {
         .args(["--disable-quic", "--no-first-run", "--disable-background-networking"])
         .args(["--disable-component-update", "--disable-sync", "--no-proxy-server"])
         .arg(profile)
-        // Time stands still in the page while a request is in flight.
+        // Time does not pass in the page while a request is in flight.
         .args(["--virtual-time-budget=10000", "--dump-dom"])
         .arg(format!("http://{page}/"))
         .stdin(Stdio::null())

@@ -36,7 +36,7 @@ fn request() -> Request<Body> {
 }
 
 #[tokio::test]
-async fn an_undisclosed_limit_does_not_tell_that_a_cost_never_fits() {
+async fn an_undisclosed_limit_does_not_report_that_a_cost_never_fits() {
     let [used_up, never] = refusals(|layer| layer, request).await;
     assert_eq!((never.0, &*never.2), (429, &b"rate limit exceeded\n"[..]));
     assert_eq!(header(&never.1, "retry-after"), None);
@@ -63,7 +63,7 @@ async fn an_undisclosed_limit_does_not_tell_that_a_cost_never_fits() {
 
 /// Beside a rule that is disclosed, and refuses as well.
 #[tokio::test]
-async fn an_undisclosed_limit_does_not_tell_it_beside_another() {
+async fn an_undisclosed_limit_does_not_report_it_beside_another() {
     let layer = |never: bool| {
         let secret = for_all(limiter_of(Policy::gcra("secret", Quota::per_day(1))).0);
         let public = by_address(limiter_of(Policy::gcra("public", Quota::per_hour(1))).0);
@@ -92,7 +92,7 @@ async fn an_undisclosed_limit_does_not_tell_it_beside_another() {
 
 /// Only when to retry: that a retry never helps is part of it.
 #[tokio::test]
-async fn a_limit_that_discloses_its_waits_tells_that_a_cost_never_fits() {
+async fn a_limit_that_discloses_its_waits_reports_that_a_cost_never_fits() {
     let rule = by_address(limiter_of(Policy::gcra("default", Quota::per_hour(1))).0);
     let rule = rule.cost(|_| Cost::of(2)).disclose(Disclosure::RetryAfterOnly);
     let service = layer_of([rule]).layer(service_fn(hello));

@@ -35,7 +35,7 @@ use tower::Service;
 /// The wait after the only permit of a minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Returns a layer of one permit a minute for each address, and its clock, which stands still.
+/// Returns a layer of one permit a minute for each address, and its clock, which does not move.
 fn layer() -> (RateLimitLayer, ManualClock) {
     let clock = ManualClock::new();
     let policy = Policy::gcra("default", Quota::per_minute(1));

@@ -23,7 +23,7 @@ use tower::{Layer, ServiceExt};
 
 use crate::for_all;
 
-/// Returns a layer of one permit a minute, with a clock that stands still.
+/// Returns a layer of one permit a minute, with a clock that does not move.
 fn layer(key: impl KeyExtractor + 'static) -> RateLimitLayer {
     RateLimitLayer::all([rule(key)]).grpc()
 }

@@ -65,7 +65,7 @@ async fn nothing_else_is_charged_while_a_request_waits_and_then_the_rest_is() {
             true => for_all(Store::new(global.clone())),
             false => for_all(global.clone()),
         };
-        // The rule that waits is the last one asked, wherever it stands.
+        // The rule that waits is the last one asked, wherever it is listed.
         let service = layer_of([rule.clone(), other.clone()]).layer(service_fn(hello));
         assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
         assert_eq!(used(&limiter, &global), (1, 1));
@@ -115,7 +115,7 @@ async fn a_request_that_another_rule_refuses_too_does_not_wait() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_goes_away_charges_no_rule() {
+async fn a_waiter_that_is_dropped_charges_no_rule() {
     let ((rule, limiter, clock), global) = (waiting(), global(9));
     let service = layer_of([rule, for_all(global.clone())]).layer(service_fn(hello));
     assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);

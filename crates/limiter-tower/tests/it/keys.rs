@@ -93,7 +93,7 @@ fn a_header_that_nobody_verified_is_not_a_key_by_itself() {
 }
 
 #[test]
-fn only_a_rule_that_is_enforced_for_as_many_keys_stands_beside_such_a_header() {
+fn only_a_rule_that_is_enforced_for_as_many_keys_may_be_beside_such_a_header() {
     let layer = |mode, beside: Arc<dyn KeyExtractor>| {
         let [keyed, other] = ["keyed", "other"]
             .map(|name| limiter_of(limiter_core::Policy::gcra(name, Quota::per_hour(1))).0);
@@ -195,7 +195,7 @@ fn a_tuple_has_the_keys_of_its_parts_and_a_secret_is_redacted() {
 }
 
 #[tokio::test]
-async fn routes_are_told_apart_by_their_pattern() {
+async fn routes_are_distinguished_by_their_pattern() {
     let (limiter, _) = limiter(Quota::per_hour(1));
     let layer = RateLimitLayer::new(limiter, MatchedPathKey);
     let app = Router::new()
@@ -211,7 +211,7 @@ async fn routes_are_told_apart_by_their_pattern() {
 }
 
 #[tokio::test]
-async fn known_methods_are_told_apart_and_invented_ones_are_not() {
+async fn known_methods_are_distinguished_and_invented_ones_are_not() {
     let invented = ["INVENTED", "OTHER"].map(|name| Method::from_bytes(name.as_bytes()).unwrap());
     let requests =
         invented.map(|method| Request::builder().method(method).body(Body::default()).unwrap());

@@ -61,7 +61,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 type Body = Full<bytes::Bytes>;
 
-/// Returns a limiter of `quota`, and its clock, which stands still.
+/// Returns a limiter of `quota`, and its clock, which does not move.
 fn limiter(quota: Quota) -> (MemoryLimiter<ManualClock>, ManualClock) {
     limiter_of(Policy::gcra("default", quota))
 }
@@ -72,7 +72,7 @@ fn limiter_of(policy: Policy) -> (MemoryLimiter<ManualClock>, ManualClock) {
     (limiter, clock)
 }
 
-/// Returns a layer of ten permits a minute, and its clock, which stands still.
+/// Returns a layer of ten permits a minute, and its clock, which does not move.
 fn layer() -> (RateLimitLayer, ManualClock) {
     let (limiter, clock) = limiter(Quota::per_minute(10));
     (per_address(limiter), clock)

@@ -1,4 +1,4 @@
-//! A limiter that can know only so many quotas: its end is reported before it comes.
+//! A limiter that can know only so many quotas: its end is reported before it is reached.
 
 use std::{
     any::Any,

@@ -39,7 +39,7 @@ struct Step {
     cost: u64,
     /// Of the window, in thousandths.
     pause: u32,
-    /// Whether the client waits as long as it is told, and sends the same again.
+    /// Whether the client waits as long as the response says, and sends the same again.
     obeys: bool,
 }
 
@@ -114,7 +114,7 @@ async fn holds(policy: &Policy, steps: &[Step]) {
 
 proptest! {
     #[test]
-    fn all_fields_parse_and_a_client_that_waits_as_told_is_admitted(
+    fn all_fields_parse_and_a_client_that_waits_is_admitted(
         policy in policies(),
         steps in steps(),
     ) {

@@ -149,7 +149,7 @@ async fn without_a_settlement_the_charge_stays() {
     assert_eq!(failing.oneshot(request_from("192.0.2.1")).await.unwrap_err(), 7);
     assert_eq!(used(&limiter), 10);
 
-    // A handler that panics, and a client that goes away meanwhile.
+    // A handler that panics, and a client that disconnects meanwhile.
     let panicking =
         layer.layer(service_fn(async |_: Request<Body>| -> Result<Response<Body>, Infallible> {
             panic!("a fault in a handler")
@@ -190,7 +190,7 @@ async fn the_fields_are_those_after_the_settlement() {
 }
 
 #[tokio::test]
-async fn the_fields_follow_the_settlement_of_a_handler_and_not_one_that_is_yet_to_come() {
+async fn the_fields_follow_the_settlement_of_a_handler_and_not_a_later_one() {
     for (permits, remaining) in [(Some(4), 996), (None, 990)] {
         let (rule, _) = tokens();
         let layer = chargeable(&rule);
@@ -219,7 +219,7 @@ async fn a_handler_settles_each_rule_alone_and_charges_more_than_was_charged() {
         let other = for_all(limiter_of(Policy::gcra("other", Quota::per_hour(9))).0);
         let service = layer.layer(service_fn(|request: Request<Body>| {
             let charge = request.extensions().get::<Charge>().unwrap();
-            // A rule that has not counted the request is none of it.
+            // A rule that has not counted the request is not part of it.
             charge.keep(&other, 5);
             charge.keep(&tokens, keep);
             charge.keep(&tokens, 1);

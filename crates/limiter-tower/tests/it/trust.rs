@@ -137,7 +137,7 @@ fn a_rule_that_requests_can_skip_is_no_company_for_a_chosen_key() {
 
 #[cfg(feature = "tokio")]
 #[tokio::test]
-async fn a_client_that_goes_away_while_it_waits_gives_back_what_it_waits_for() {
+async fn a_client_that_disconnects_while_it_waits_gives_back_what_it_waits_for() {
     let address = gcra("address", 9);
     let (global, _) = limiter_of(Policy::gcra("global", Quota::per_minute(1)));
     let wait = Wait::up_to(Duration::from_secs(3_600)).queue(1);

@@ -146,7 +146,7 @@ async fn all_rules_of_one_wait_share_its_total() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_frees_its_place_and_its_permit() {
+async fn a_client_that_disconnects_frees_its_place_and_its_permit() {
     let (rule, limiter, clock) = waiting(Wait::up_to(ONE_SECOND).queue(1));
     let service = layer_of([rule]).layer(service_fn(hello));
     let requests = Requests::start(&service, 3).await;

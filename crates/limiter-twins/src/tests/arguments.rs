@@ -2,7 +2,7 @@
 
 use limiter_core::{Algorithm, Limit};
 
-/// A limit as scripts are told of it.
+/// A limit as an argument of scripts.
 #[derive(Clone, Debug)]
 pub(crate) struct Arguments {
     pub(crate) kind: &'static str,

@@ -31,7 +31,7 @@ fn a_key_holds_as_many_permits_as_its_limit() {
     assert!(limiter.try_enter("alice").is_admitted());
 }
 
-/// The permit of an entry that nobody looks at.
+/// The permit of an entry whose result nobody reads.
 #[test]
 fn an_entry_that_is_dropped_gives_its_permit_back() {
     let limiter = limiter(1);
@@ -52,7 +52,7 @@ fn a_panic_gives_the_permit_back() {
 }
 
 #[test]
-fn the_limit_can_come_with_the_call() {
+fn the_limit_can_be_an_argument_of_the_call() {
     let limiter = limiter(10);
     let shed = permits((0..8).map(|_| limiter.try_enter_under("db", 8)));
     let refused = limiter.try_enter_under("db", 8);

@@ -31,7 +31,7 @@ impl Audit {
 }
 
 #[test]
-fn threads_never_exceed_the_limit_and_all_permits_come_back() {
+fn threads_never_exceed_the_limit_and_all_permits_are_returned() {
     let limiter = InFlight::new("test", LIMIT).unwrap();
     let audit = Audit::default();
     thread::scope(|scope| {

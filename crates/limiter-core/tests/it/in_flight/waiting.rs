@@ -67,7 +67,7 @@ fn a_waiter_that_leaves_makes_way_for_the_next() {
 
 /// A task that was cancelled after its permit was taken, and before it was polled.
 #[test]
-fn a_permit_that_was_taken_for_a_dropped_waiter_goes_to_the_next() {
+fn a_permit_that_was_taken_for_a_dropped_waiter_is_given_to_the_next() {
     let limiter = limiter(1);
     let held = permits([limiter.try_enter("alice")]);
     let first = wait(&limiter, "alice");

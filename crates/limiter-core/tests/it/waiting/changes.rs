@@ -5,7 +5,7 @@ use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
 use super::{Crowd, cost, evenly, every_kind, keyed, ms, single};
 
 #[test]
-fn a_refund_lets_the_first_go_earlier() {
+fn a_refund_admits_the_first_earlier() {
     let (limiter, clock) = keyed(evenly(10));
     let taken = limiter.reserve("key", Cost::ONE, ms(0)).into_receipt().unwrap();
     let mut crowd = Crowd::new(&clock);
@@ -20,7 +20,7 @@ fn a_refund_lets_the_first_go_earlier() {
 }
 
 #[test]
-fn a_refund_that_is_not_enough_lets_the_first_go_as_early_as_it_fits() {
+fn a_refund_that_is_not_enough_admits_the_first_as_early_as_it_fits() {
     let policy = Policy::gcra("test", Quota::per_second(10));
     let (limiter, clock) = single(policy);
     let taken = limiter.reserve("key", cost(10), ms(0)).into_receipt().unwrap();
@@ -66,7 +66,7 @@ fn a_charge_refuses_a_waiter_that_is_due_after_its_deadline_by_then() {
 }
 
 #[test]
-fn a_reset_lets_all_go_who_fit() {
+fn a_reset_admits_all_that_fit() {
     for policy in every_kind() {
         let (limiter, clock) = keyed(policy.clone());
         let mut crowd = Crowd::new(&clock);
@@ -89,7 +89,7 @@ fn a_reset_lets_all_go_who_fit() {
 }
 
 #[test]
-fn after_a_reset_those_who_do_not_fit_go_at_the_rate() {
+fn after_a_reset_waiters_that_do_not_fit_are_admitted_at_the_rate() {
     let (limiter, clock) = single(evenly(10));
     let mut crowd = Crowd::new(&clock);
     for _ in 0..3 {

@@ -90,7 +90,7 @@ fn a_leaky_queue_refuses_when_it_is_full() {
     }
     assert_eq!(crowd.refused, [(5, ms(0)), (6, ms(0))]);
     assert!(!limiter.acquire_blocking("key", Cost::ONE, None).is_admitted());
-    // One who goes makes room for one more, and so does one who leaves.
+    // A waiter that is admitted makes room for one more, and so does one that leaves.
     crowd.run_until(ms(100));
     let (one, other) =
         (limiter.acquire("key", Cost::ONE, None), limiter.acquire("key", Cost::ONE, None));
@@ -151,7 +151,7 @@ fn a_first_waiter_that_is_never_polled_holds_up_nobody() {
     assert_eq!(crowd.admitted, [(second, ms(200)), (third, ms(300))]);
 }
 
-/// Permits that were taken while no one waited, but someone had not looked yet, were once not
+/// Permits that were taken while no one waited, but a waiter had not polled yet, were once not
 /// foreseen.
 #[test]
 fn what_is_taken_while_all_have_had_their_turns_counts_for_the_deadline() {
@@ -162,7 +162,7 @@ fn what_is_taken_while_all_have_had_their_turns_counts_for_the_deadline() {
     let [first, _] = [(); 2].map(|()| crowd.join(limiter.acquire("key", Cost::ONE, None)));
     assert!(!limiter.check_n("key", Cost::ONE).is_admitted());
     clock.advance(ms(1_000));
-    // Both have had their turns, and one has looked.
+    // Both have had their turns, and one has polled.
     crowd.poll(first);
     assert!(limiter.check_n("key", Cost::ONE).is_admitted());
     crowd.join(limiter.acquire("key", Cost::ONE, None));

@@ -123,7 +123,7 @@ fn a_waiter_that_is_years_late_in_a_full_table_is_settled_at_once() {
     }
 }
 
-/// A waiter whose moment had come, but not that of the one before it, once woke itself again and again.
+/// A waiter that was due, but not the one before it, once woke itself again and again.
 #[test]
 fn a_waiter_sleeps_as_long_as_the_first_when_a_leaver_makes_both_wait_longer() {
     let slow = Policy::gcra("slow", Quota::per_second(1).with_burst(3));

@@ -1,4 +1,4 @@
-//! Those who give up waiting.
+//! Waiters that give up.
 
 use limiter_core::{Clock, Cost, ManualClock, Policy, Quota, Reservation};
 
@@ -15,7 +15,7 @@ fn run<F: Future<Output = Reservation> + 'static>(
 ) -> Crowd {
     let mut crowd = Crowd::new(clock);
     for index in 0..TASKS {
-        // Those who don't come have a number all the same.
+        // Waiters that never poll have a number all the same.
         let index = crowd.join(acquire(cost(1 + index % 3)));
         if !comes(index as u64) {
             crowd.leave(index);
@@ -30,7 +30,7 @@ fn run<F: Future<Output = Reservation> + 'static>(
 }
 
 #[test]
-fn those_who_stay_wait_as_if_those_who_leave_had_never_come() {
+fn waiters_that_stay_wait_as_if_those_that_leave_had_never_joined() {
     for policy in every_kind() {
         let name = format!("{policy:?}");
         // By the time half of them leave, some were admitted; the first who waits stays.
@@ -75,7 +75,7 @@ fn a_first_waiter_that_leaves_makes_way_at_once() {
 }
 
 #[test]
-fn permits_of_one_who_was_granted_and_leaves_come_back() {
+fn permits_of_a_granted_waiter_that_leaves_are_returned() {
     for policy in every_kind() {
         let name = format!("{policy:?}");
         let (limiter, clock) = keyed(policy.clone());
@@ -85,7 +85,7 @@ fn permits_of_one_who_was_granted_and_leaves_come_back() {
         }
         let first = crowd.tasks.len() - 1;
         let due = limiter.check("key").retry_after().unwrap();
-        // Both are charged when the second is due; it does not look.
+        // Both are charged when the second is due; it does not poll.
         let granted = crowd.join(limiter.acquire("key", Cost::ONE, None));
         clock.advance(due);
         crowd.poll(first);
@@ -97,12 +97,12 @@ fn permits_of_one_who_was_granted_and_leaves_come_back() {
 }
 
 #[test]
-fn permits_that_come_back_go_to_the_next_at_once() {
+fn permits_that_are_returned_admit_the_next_at_once() {
     let (limiter, clock) = single(evenly(10));
     let mut crowd = Crowd::new(&clock);
     let [_, first, second] = [(); 3].map(|()| crowd.join(limiter.acquire("key", Cost::ONE, None)));
     let third = crowd.join(limiter.acquire("key", Cost::ONE, None));
-    // Another one who comes late sees that the first is due, and lets it have its turn.
+    // Another waiter that arrives late reads that the first one is due, and waits behind it.
     clock.advance(ms(100));
     assert!(!limiter.check_n("key", Cost::ONE).is_admitted());
     crowd.leave(first);

@@ -6,7 +6,7 @@ use limiter_core::{Cost, ManualClock, Policy, Quota, Reservation};
 
 use super::{Crowd, cost, evenly, every_kind, keyed, ms};
 
-/// A thousand wait at a hundred a second, of which a burst goes at once. Each is woken once to
+/// A thousand wait at a hundred a second, of which a burst is admitted at once. Each is woken once to
 /// set its timer, and once by it.
 fn a_thousand_wait<F>(acquire: impl Fn() -> F, clock: &ManualClock, burst: usize)
 where
@@ -29,13 +29,13 @@ where
 }
 
 #[test]
-fn a_thousand_go_in_order_and_evenly() {
+fn a_thousand_are_admitted_in_order_and_evenly() {
     let (limiter, clock) = keyed(evenly(100));
     a_thousand_wait(|| limiter.acquire("key", Cost::ONE, None), &clock, 1);
 }
 
 #[test]
-fn a_thousand_go_in_order_and_evenly_after_a_burst() {
+fn a_thousand_are_admitted_in_order_and_evenly_after_a_burst() {
     let policy = Policy::gcra("test", Quota::per_second(100));
     let (limiter, clock) = keyed(policy);
     a_thousand_wait(|| limiter.acquire("key", Cost::ONE, None), &clock, 100);
@@ -89,7 +89,7 @@ fn handles_wait_in_one_queue() {
         crowd.join(limiter.acquire("key", Cost::ONE, None));
     }
     crowd.run();
-    // A permit that one of them took is drained at its pace, whoever waits behind it.
+    // A permit that one of them took is drained at its pace, whatever waits behind it.
     let times = [0, 100, 150, 250, 300, 400].map(ms);
     assert_eq!(crowd.admitted, (0..6).zip(times).collect::<Vec<_>>());
 }

@@ -1,4 +1,4 @@
-//! No one overtakes those who wait.
+//! No request overtakes the waiters.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use limiter_core::{Cost, Policy, Quota};
 use super::{Crowd, cost, every_kind, keyed, ms, now};
 
 #[test]
-fn nothing_overtakes_and_the_wait_told_is_exact() {
+fn nothing_overtakes_and_the_reported_wait_is_exact() {
     for policy in every_kind() {
         for permits in [1, 3] {
             let name = format!("{permits} of {policy:?}");
@@ -37,13 +37,13 @@ fn nothing_overtakes_and_the_wait_told_is_exact() {
 }
 
 #[test]
-fn a_wait_that_was_told_holds_while_others_join_and_leave() {
+fn a_reported_wait_holds_while_others_join_and_leave() {
     for policy in every_kind() {
         let (limiter, clock) = keyed(policy.clone());
         let mut crowd = Crowd::new(&clock);
         for index in 0..15 {
             crowd.join(limiter.acquire("key", cost(1 + index % 2), None));
-            // Whoever asks in between has an effect on no one.
+            // A request in between affects no waiter.
             let _ = limiter.check_n("key", cost(2));
         }
         let before = limiter.check_n("key", Cost::ONE).retry_after();
@@ -84,7 +84,7 @@ fn other_keys_are_not_held_up() {
     }
 }
 
-/// A clock that stepped back once held those who wait until it had caught up.
+/// A clock that stepped back once held the waiters until it had caught up.
 #[test]
 fn a_clock_that_steps_back_costs_those_who_wait_one_recovery_at_most() {
     let (limiter, clock) = keyed(super::evenly(10));

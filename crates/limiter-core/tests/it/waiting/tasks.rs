@@ -42,7 +42,7 @@ fn a_future_that_is_polled_after_it_was_ready_charges_nothing() {
 
 #[cfg(feature = "tokio")]
 #[test]
-fn tasks_on_a_runtime_go_in_order_and_within_the_rate() {
+fn tasks_on_a_runtime_are_admitted_in_order_and_within_the_rate() {
     const TASKS: u32 = 6;
     let limiter = MemoryLimiter::new(evenly(50));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -52,7 +52,7 @@ fn tasks_on_a_runtime_go_in_order_and_within_the_rate() {
     let tasks: Vec<_> = (0..TASKS)
         .map(|index| {
             let mut acquire = limiter.acquire("key", Cost::ONE, None);
-            // Polled here, so that they come in this order.
+            // Polled here, so that they queue in this order.
             let first = runtime.block_on(async { futures::poll!(&mut acquire) });
             let (start, order) = (start, Arc::clone(&order));
             runtime.spawn(async move {

@@ -28,7 +28,7 @@ fn step(clock: &ManualClock) {
 }
 
 #[test]
-fn threads_go_in_order_and_evenly() {
+fn threads_are_admitted_in_order_and_evenly() {
     const THREADS: u32 = 20;
     let (limiter, clock) = keyed(evenly(100));
     assert!(limiter.check_n("key", Cost::ONE).is_admitted());
@@ -76,7 +76,7 @@ fn threads_and_tasks_wait_in_one_queue() {
             until_wait_is(ms(10) * (index + 1), &limiter);
         }
         for turn in 1..=10 {
-            // The clock may be stepped only when whoever is first has set its timer.
+            // The clock may be stepped only when the first waiter has set its timer.
             while clock.next_wake().is_none_or(|next| next <= clock.now()) {
                 crowd.settle();
                 yield_now();
@@ -104,7 +104,7 @@ fn a_thread_is_refused_at_once_where_the_deadline_would_pass() {
     assert!(limiter.acquire_blocking("key", cost(2), None).decision().retry_after().is_none());
 }
 
-/// The clock was once moved between the look at it and the sleep, which then took too long.
+/// The clock was once moved between the read of it and the sleep, which then took too long.
 #[test]
 fn threads_never_sleep_past_their_moment() {
     let (limiter, clock) = single(evenly(1_000));

@@ -32,7 +32,7 @@ fn a_permit_that_is_not_renewed_is_lost_just_before_it_expires() {
         let events = world.events();
         assert_eq!(events.iter().filter(|name| *name == "permit_lost").count(), 1, "{events:?}");
         assert!(limiter.counters().renewals > 3);
-        // A reply that comes now changes nothing.
+        // A reply that arrives now changes nothing.
         world.fate(|_| Fate::Served);
         world.advance(10 * SECOND);
         assert!(permit.is_lost());

@@ -40,7 +40,7 @@ fn as_many_are_admitted_as_the_limit() {
         let refused = world.ask(limiter.enter("alice")).unwrap();
         assert_eq!((refused.is_admitted(), refused.occupancy()), (false, Occupancy::new(3, 3)));
         assert_eq!(limiter.counters().refused, 1);
-        // A plan's limit comes with the call.
+        // A plan's limit is an argument of the call.
         let admitted = world.ask(limiter.enter_under("alice", 4)).unwrap();
         assert_eq!((admitted.is_admitted(), admitted.occupancy()), (true, Occupancy::new(4, 4)));
         drop(admitted);

@@ -1,4 +1,4 @@
-//! A process whose clock stands still until the test moves it, and a server of twins.
+//! A process whose clock moves only when the test moves it, and a server of twins.
 
 use std::{
     future::Future,
@@ -27,7 +27,7 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Served,
-    /// It is executed, and its reply comes after a time.
+    /// It is executed, and its reply arrives after a time.
     Late(Duration),
     LostRequest,
     LostReply,

@@ -3,7 +3,7 @@
 /// How many subjects there are.
 pub(super) const SUBJECTS: u64 = 2;
 
-/// Which operation comes next, and how.
+/// Which operation is next, and how.
 pub(super) struct Choice(pub(super) u64);
 
 impl Choice {

@@ -203,7 +203,7 @@ impl Fleet {
         self.run.admitted += 1;
     }
 
-    /// Ends, renews or goes on with the work of a process.
+    /// Ends, renews or continues with the work of a process.
     fn work(&mut self, process: usize) {
         let (now, rule) = (self.now, self.rule);
         let mut messages = Vec::new();

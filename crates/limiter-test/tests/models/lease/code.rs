@@ -16,7 +16,7 @@ fn servers(states: &[Arc<State>]) -> BTreeSet<Server> {
     states.iter().map(|state| state.server).collect()
 }
 
-/// Returns which permits of which charges may come back, and the numbers of the server then.
+/// Returns which permits of which charges may be returned, and the numbers of the server then.
 fn refunds(states: &[Arc<State>]) -> BTreeSet<(Server, Charge, Units)> {
     let of_state = |state: &Arc<State>| {
         let returns = state.leases.iter().map(|lease| (lease.charge, lease.unused));

@@ -47,7 +47,7 @@ fn all_addresses_of_one_family_are_none_of_the_other() {
 }
 
 #[test]
-fn networks_may_overlap_and_stand_in_any_order() {
+fn networks_may_overlap_and_be_in_any_order() {
     let networks = &["10.9.0.0/16", "10.0.0.0/8", "10.0.0.0/9", "::1", "192.0.2.1", "10.0.0.0/8"];
     let inside = &["10.0.0.0", "10.200.0.0", "10.9.9.9", "192.0.2.1", "::1"];
     assert_contains(networks, inside, &["9.9.9.9", "11.0.0.0", "192.0.2.0", "192.0.2.2", "::2"]);

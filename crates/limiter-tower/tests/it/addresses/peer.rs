@@ -1,4 +1,4 @@
-//! Where the peer's address comes from.
+//! How the peer's address is found.
 
 use std::net::SocketAddr;
 

@@ -48,7 +48,7 @@ async fn a_refusal_is_429_without_a_time() {
 }
 
 #[tokio::test]
-async fn fields_stand_next_to_those_of_rates() {
+async fn fields_are_next_to_those_of_rates() {
     let service = behind_layer(&with_rate(rule(3).0), two_frames);
     let first = send(&service).await;
     let second = send(&service).await;

@@ -78,7 +78,7 @@ async fn a_strict_body_ends_with_an_error_and_never_clean() {
 }
 
 #[tokio::test]
-async fn a_process_that_was_stopped_does_not_go_on_with_a_lost_permit() {
+async fn a_process_that_was_stopped_does_not_continue_with_a_lost_permit() {
     let (rule, counter) = losable(2);
     let rule = rule.strict();
     let mut body = send(&behind(&rule, two_frames)).await.into_body();
@@ -90,7 +90,7 @@ async fn a_process_that_was_stopped_does_not_go_on_with_a_lost_permit() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_not_strict_goes_on_and_its_loss_is_reported_once() {
+async fn a_request_that_is_not_strict_continues_and_its_loss_is_reported_once() {
     let (rule, counter) = losable(1);
     let (rule, events) = Events::of(rule);
     let mut response = send(&behind(&rule, two_frames)).await;
