@@ -63,9 +63,9 @@
 //! [`connect`] distinguishes them by the address. Scripts need no installation: they are sent when the
 //! server does not have them. A user of the server needs `+evalsha +eval +time +get +set +del`, for logs and
 //! sub-windows also `+pexpire +llen +lrange +lset +rpush +ltrim +lrem`, for requests in flight `+pexpire +pttl +zadd
-//! +zrem +zcard +zcount +zmscore +zremrangebyscore`, on the keys `~limiter:*`, and in a cluster `+cluster|slots` and
-//! `+cluster|nodes`. Without the last one, a partitioned node's older map of the slots may
-//! replace a newer one.
+//! +zrem +zcard +zcount +zmscore +zremrangebyscore`, on the keys `~limiter:*`, with sentinels `+role`, without which no
+//! primary is found, and in a cluster `+cluster|slots` and `+cluster|nodes`. Without the last one, a partitioned node's
+//! older map of the slots may replace a newer one.
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without
 //! persistence, a failover before it was replicated, or eviction, is fresh. So give the server memory
