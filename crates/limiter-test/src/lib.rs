@@ -13,6 +13,7 @@ pub mod laws;
 pub mod lists;
 pub mod oracle;
 pub mod policies;
+pub mod properties;
 pub mod schedule;
 pub mod subject;
 pub mod traffic;

@@ -26,7 +26,7 @@ fn a_window_of_one_permit_from_its_use_on_never_admits_two() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
     fn no_traffic_exceeds_the_bound(policy in policies(algorithms()), seed in any::<u64>()) {

@@ -27,7 +27,7 @@ fn keys() -> impl Strategy<Value = Key<'static>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
     fn encodings_are_equal_only_if_keys_are(one in keys(), other in keys()) {

@@ -5,6 +5,7 @@ use limiter_core::Policy;
 use limiter_test::{
     laws::{self, Law},
     policies::{any_alike, any_policy, any_several_alike, any_single, any_window},
+    properties,
     schedule::{Scenario, Tick, Time, mixed, scenarios, traffic},
     subject::{Bare, Crowded, InMemory, Operations},
 };
@@ -99,13 +100,8 @@ fn law_10_decisions_are_coherent_in_full_tables() {
     holds_in_full_tables(law!(decisions_are_coherent), Time::AnyWay, usize::MAX);
 }
 
-/// Runs as many cases as `PROPTEST_CASES` says, twice.
 pub(crate) fn run<S: Strategy>(strategy: &S, law: impl Fn(S::Value) -> Law) {
-    let default = ProptestConfig::default();
-    let cases = 2 * default.cases;
-    let max_global_rejects = cases;
-    let config = ProptestConfig { cases, max_global_rejects, failure_persistence: None, ..default };
-    TestRunner::new(config).run(strategy, law).unwrap();
+    TestRunner::new(properties::config(file!(), 512)).run(strategy, law).unwrap();
 }
 
 #[test]

@@ -46,8 +46,6 @@ fn schedules(time: Time) -> impl Strategy<Value = Scenario> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn the_transition_follows_the_model(scenario in schedules(Time::Forward)) {
         laws::gcra_follows_its_model(&mut Bare::new(scenario.policy.clone()), &scenario)?;

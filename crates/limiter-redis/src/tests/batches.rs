@@ -9,7 +9,7 @@ use std::{
 use futures::poll;
 use limiter_core::{Algorithm, Cost, ErrorKind, Policy, Timestamp};
 use limiter_rig::server;
-use limiter_test::{policies::any_policy, subject::Subject};
+use limiter_test::{policies::any_policy, properties, subject::Subject};
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use tokio::runtime::{Builder, Runtime};
 
@@ -22,8 +22,7 @@ fn a_batch_decides_as_its_checks_do_one_after_the_other() {
     let cost = prop_oneof![3 => Just(1_u64), 1 => 1..=4_u64];
     // How many parts of a window pass, then some keys and costs.
     let moments = vec((0..=60_u32, vec((0..4_u8, cost), 2..=12)), 1..=12);
-    let cases = ProptestConfig::default().cases.div_ceil(4);
-    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    let config = properties::config(file!(), 64);
     let result = TestRunner::new(config).run(&(any_policy(), moments), |(policy, moments)| {
         let (together, mut alone) = (store.limiter(policy.clone()), store.limiter(policy.clone()));
         let part = policy.limits()[0].quota().window() / 50;

@@ -6,6 +6,7 @@ use limiter_core::{Algorithm, Cost, Policy, Quota};
 use limiter_test::{
     laws::{self, Law},
     policies::{any_alike, any_policy, any_several, any_single, any_window},
+    properties,
     schedule::{Scenario, Step, Tick, Time, mixed, scenarios, traffic},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -37,13 +38,9 @@ fn check(scenarios: &impl Strategy<Value = Scenario>, law: OneLimiter) {
     });
 }
 
-/// Runs a quarter of the cases that `PROPTEST_CASES` says, because each request is a round trip.
+/// Tries few cases, because each request is a round trip.
 fn run<S: Strategy>(strategy: &S, law: impl Fn(S::Value) -> Law) {
-    let default = ProptestConfig::default();
-    let cases = default.cases.div_ceil(4);
-    let max_global_rejects = cases;
-    let config = ProptestConfig { cases, max_global_rejects, failure_persistence: None, ..default };
-    TestRunner::new(config).run(strategy, law).unwrap();
+    TestRunner::new(properties::config(file!(), 64)).run(strategy, law).unwrap();
 }
 
 #[test]

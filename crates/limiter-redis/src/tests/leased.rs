@@ -9,6 +9,7 @@ use limiter_test::{
     laws::{self, Law},
     oracle::Admitted,
     policies::any_alike,
+    properties,
     schedule::{Request, Scenario, Tick, Time, mixed, traffic},
     subject::{Operations, Subject},
 };
@@ -62,10 +63,7 @@ fn leased() -> impl Strategy<Value = Policy> {
 }
 
 fn run<S: Strategy>(strategy: &S, law: impl Fn(S::Value) -> Law) {
-    let default = ProptestConfig::default();
-    let cases = default.cases.div_ceil(4);
-    let config = ProptestConfig { cases, failure_persistence: None, ..default };
-    TestRunner::new(config).run(strategy, law).unwrap();
+    TestRunner::new(properties::config(file!(), 64)).run(strategy, law).unwrap();
 }
 
 /// Tries a law with one policy at a time.

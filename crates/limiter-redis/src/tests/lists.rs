@@ -15,9 +15,10 @@ use limiter_core::{
 use limiter_test::{
     laws::lists::lists_are_charged_all_or_none,
     lists::{self, lists},
+    properties,
     schedule::Tick,
 };
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::TestRunner;
 use tokio::runtime::Handle;
 
 use super::store::{EPOCH, Store, unique};
@@ -63,7 +64,7 @@ impl lists::Store for Siblings {
 }
 
 fn laws_hold_on(store: &Arc<Store>, cases: u32) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let config = properties::config(file!(), cases);
     let law = |scenario| lists_are_charged_all_or_none(&mut Siblings::new(store), &scenario);
     TestRunner::new(config).run(&lists(Tick::Micro, 6), law).unwrap();
 }

@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use limiter_core::{Algorithm, Cost, Decision, Policy, Quota, Receipt, Slots, Timestamp, Usage};
 use limiter_test::{
     laws::Law,
+    properties,
     schedule::{self, Scenario, Tick, Time},
     subject::{InMemory, Operations, Subject},
 };
@@ -148,10 +149,7 @@ fn step_by_step(store: &Arc<Store>, scenario: &Scenario, choices: &[usize]) -> L
 fn agree(policies: impl Strategy<Value = Policy>) {
     let store = Store::new();
     let traffic = schedule::traffic(policies, Tick::Micro, Time::Forward, CALLS);
-    let default = ProptestConfig::default();
-    let cases = default.cases.div_ceil(2);
-    let config = ProptestConfig { cases, failure_persistence: None, ..default };
-    TestRunner::new(config)
+    TestRunner::new(properties::config(file!(), 128))
         .run(&(traffic, vec(any::<usize>(), CALLS)), |(scenario, choices)| {
             step_by_step(&store, &scenario, &choices)
         })

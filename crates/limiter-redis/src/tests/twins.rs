@@ -13,6 +13,7 @@ mod traffic;
 use std::{cell::Cell, ops::RangeInclusive, time::Duration};
 
 use limiter_core::{Algorithm, Cost, Policy, Quota, Slots};
+use limiter_test::properties;
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
 use self::traffic::Pair;
@@ -23,11 +24,6 @@ const START: i64 = 1_702_080_000_000_000;
 
 /// How many calls there are in a case at most.
 const CALLS: usize = 300;
-
-fn config() -> ProptestConfig {
-    let default = ProptestConfig::default();
-    ProptestConfig { cases: default.cases.div_ceil(4), failure_persistence: None, ..default }
-}
 
 /// A step of the clock in thousandths of a window for each permit, a cost, and what is called.
 type Step = (i64, u64, u64);
@@ -56,12 +52,15 @@ fn turns(policies: impl Strategy<Value = Policy> + Clone) -> impl Strategy<Value
 fn agree(name: &str, policies: impl Strategy<Value = Policy> + Clone) {
     let store = Store::new();
     let calls = Cell::new(0);
-    let result = TestRunner::new(config()).run(&(turns(policies), steps()), |(policies, steps)| {
-        let mut pair = Pair::new(&policies);
-        run(&mut pair, &policies[0], &steps);
-        calls.set(calls.get() + pair.compare(&store)?);
-        Ok(())
-    });
+    let result = TestRunner::new(properties::config(file!(), 64)).run(
+        &(turns(policies), steps()),
+        |(policies, steps)| {
+            let mut pair = Pair::new(&policies);
+            run(&mut pair, &policies[0], &steps);
+            calls.set(calls.get() + pair.compare(&store)?);
+            Ok(())
+        },
+    );
     println!("{name}: {} calls", calls.get());
     result.unwrap();
 }
@@ -208,16 +207,17 @@ fn leases_that_begin_later_and_their_twins_agree() {
         let (calls, ahead) = (Cell::new(0), Cell::new(0));
         let gaps = vec((0..=20_000_i64, 1..=3_u64, any::<u64>()), 1..=CALLS);
         let cases = (turns(policies(Just(algorithm), leased_quotas())), gaps);
-        let result = TestRunner::new(config()).run(&cases, |(policies, steps)| {
-            let (mut pair, mut now) = (Pair::new(&policies), START);
-            for (gap, cost, choice) in steps {
-                now += gap;
-                pair.lease(now, Cost::new(cost).unwrap(), choice);
-            }
-            ahead.set(ahead.get() + pair.ahead);
-            calls.set(calls.get() + pair.compare(&store)?);
-            Ok(())
-        });
+        let result =
+            TestRunner::new(properties::config(file!(), 64)).run(&cases, |(policies, steps)| {
+                let (mut pair, mut now) = (Pair::new(&policies), START);
+                for (gap, cost, choice) in steps {
+                    now += gap;
+                    pair.lease(now, Cost::new(cost).unwrap(), choice);
+                }
+                ahead.set(ahead.get() + pair.ahead);
+                calls.set(calls.get() + pair.compare(&store)?);
+                Ok(())
+            });
         println!("{algorithm:?}: {} calls, {} leases that begin later", calls.get(), ahead.get());
         result.unwrap();
         assert!(ahead.get() > 0);
@@ -238,20 +238,21 @@ fn several_limits_and_their_twins_agree() {
     let store = Store::new();
     let calls = Cell::new(0);
     let cases = (several, vec(1..=20_u64, 5), steps());
-    let result = TestRunner::new(config()).run(&cases, |(policy, factors, steps)| {
-        // A second policy with other permits, and the same windows.
-        let factor = |limit: &limiter_core::Limit| {
-            let place = policy.limits().iter().position(|other| other == limit).unwrap();
-            let (quota, factor) = (limit.quota(), factors[place]);
-            let quota = Quota::new(quota.permits().saturating_mul(factor), quota.window());
-            Ok((limit.algorithm(), quota.unwrap_or(*limit.quota())))
-        };
-        let other = policy.with_quotas(factor).unwrap_or_else(|_| policy.clone());
-        let mut pair = Pair::new(&[policy.clone(), other]);
-        run(&mut pair, &policy, &steps);
-        calls.set(calls.get() + pair.compare(&store)?);
-        Ok(())
-    });
+    let result =
+        TestRunner::new(properties::config(file!(), 64)).run(&cases, |(policy, factors, steps)| {
+            // A second policy with other permits, and the same windows.
+            let factor = |limit: &limiter_core::Limit| {
+                let place = policy.limits().iter().position(|other| other == limit).unwrap();
+                let (quota, factor) = (limit.quota(), factors[place]);
+                let quota = Quota::new(quota.permits().saturating_mul(factor), quota.window());
+                Ok((limit.algorithm(), quota.unwrap_or(*limit.quota())))
+            };
+            let other = policy.with_quotas(factor).unwrap_or_else(|_| policy.clone());
+            let mut pair = Pair::new(&[policy.clone(), other]);
+            run(&mut pair, &policy, &steps);
+            calls.set(calls.get() + pair.compare(&store)?);
+            Ok(())
+        });
     println!("several: {} calls", calls.get());
     result.unwrap();
 }

@@ -223,7 +223,7 @@ impl Pair {
 }
 
 fn agree(algorithms: impl Strategy<Value = Algorithm> + Clone) {
-    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig::with_source_file(file!());
     let law = |(policies, steps): (Vec<Policy>, Vec<Step>)| {
         let (mut pair, mut now) = (Pair::new(&policies), START);
         for (gap, cost, choice) in steps {

@@ -36,7 +36,7 @@ fn spelled_out(reply: Vec<i64>, limit: &Arguments, cost: u64) -> Vec<i64> {
 }
 
 fn agree(algorithms: impl Strategy<Value = Algorithm> + Clone, least: f64) {
-    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig::with_source_file(file!());
     let (calls, decided) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     let law = |(policies, steps): (Vec<Policy>, Vec<Step>)| {
         let (mut general, mut hot, mut now) = (World::new(), World::new(), START);

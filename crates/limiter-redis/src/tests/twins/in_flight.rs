@@ -3,13 +3,13 @@
 use std::{cell::Cell, time::Duration};
 
 use bytes::Bytes;
+use limiter_test::properties;
 use limiter_twins::{Reply, Server, Stored};
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 
 use super::{
     CALLS, START,
     choice::{Choice, SUBJECTS},
-    config,
     rig::Rig,
 };
 use crate::{
@@ -182,7 +182,7 @@ fn permits_of_requests_in_flight_and_their_twins_agree() {
         1 => -2_000_000..=0_i64,
     ];
     let steps = vec((gap, any::<u64>()), 1..CALLS);
-    let result = TestRunner::new(config()).run(&steps, |steps| {
+    let result = TestRunner::new(properties::config(file!(), 64)).run(&steps, |steps| {
         let (mut pair, mut now) = (Pair::new(), START);
         for (gap, number) in steps {
             now += gap;

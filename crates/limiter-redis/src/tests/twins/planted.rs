@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use limiter_core::{Algorithm, Cost, Policy};
+use limiter_test::properties;
 use limiter_twins::Reply;
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
-use super::{
-    START, config, gcra, policies, rig::Rig, several, sub_windows, traffic::Pair, windows,
-};
+use super::{START, gcra, policies, rig::Rig, several, sub_windows, traffic::Pair, windows};
 use crate::{
     scripts::{Ask, Charge, Demand, Plan, PolicyRequest, Route, Scripts},
     tests::store::Store,
@@ -181,7 +180,7 @@ fn agree(policies: impl Strategy<Value = Policy>) {
         pair.compare(&store)?;
         Ok(())
     };
-    let config = ProptestConfig { cases: config().cases * 10, ..config() };
+    let config = properties::config(file!(), 640);
     TestRunner::new(config).run(&(policies, turns), law).unwrap();
 }
 
@@ -228,7 +227,7 @@ fn no_script_fails_on_any_list() {
     let policies = policies(Just(Algorithm::SlidingLog), windows());
     let store = Store::new();
     let cases = (policies, lists, any::<[u8; 4]>());
-    let config = ProptestConfig { cases: config().cases * 10, ..config() };
+    let config = properties::config(file!(), 640);
     let law = |(policy, list, choices): (Policy, Vec<String>, [u8; 4])| {
         let plan = Plan::new(Scripts::shared(), &policy, false);
         let mut rig = Rig::new(1);
