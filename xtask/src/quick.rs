@@ -6,6 +6,16 @@ use xshell::{Shell, cmd};
 use crate::ci;
 use crate::steps::Steps;
 
+/// At most a quarter of the random cases that the step `test` of CI tries.
+const CASES: &str = "64";
+
+/// Tests that take seconds and try no random cases. The step `test` of CI runs them.
+const SKIPPED: [&str; 3] = [
+    "turns::quotas_in_turn_starve_none",
+    "turns::the_table_of_the_guide_is_current",
+    "changes::steps_of_a_nanosecond_around_an_edge_give_nothing",
+];
+
 /// Runs the step of each name up to the first that fails, and prints their times.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     ensure!(arguments.is_empty(), "quick takes no arguments");
@@ -21,5 +31,22 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
 /// Without documentation tests, each of which is linked on its own.
 fn tests(shell: &Shell) -> Result<()> {
     let only = ["-p", "limiter-core", "--all-features", "--lib", "--tests", "--quiet"];
-    Ok(cmd!(shell, "cargo test {only...}").quiet().run()?)
+    let skip = SKIPPED.iter().flat_map(|name| ["--skip", name]);
+    let tests = cmd!(shell, "cargo test {only...} -- {skip...}");
+    Ok(tests.env("PROPTEST_CASES", CASES).quiet().run()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_test_that_is_skipped_exists() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/limiter-core/tests/it");
+        for name in SKIPPED {
+            let (module, test) = name.split_once("::").unwrap();
+            let source = std::fs::read_to_string(format!("{folder}/{module}.rs")).unwrap();
+            assert!(source.contains(&format!("fn {test}()")), "{name}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 use limiter_core::{Algorithm, Cost, Policy, Slots, Timestamp};
 use limiter_test::{
+    properties,
     subject::{Bare, Subject},
     turns::{
         IN_TURN, Log, LogRule, Means, Quota, Real, Turns, Windows, WindowsRule, excess, served,
@@ -10,8 +11,8 @@ use limiter_test::{
     },
 };
 
-/// Of a model; the transitions take ten times as long.
-const SCHEDULES: u64 = 1_000;
+/// How many schedules a model tries.
+const SCHEDULES: u32 = 1_000;
 
 /// Returns what schedules may do: one quota or several, with and without reservations and refunds.
 fn means() -> impl Iterator<Item = Means> {
@@ -26,7 +27,8 @@ fn means() -> impl Iterator<Item = Means> {
 type Edges = fn(u64) -> u64;
 
 /// Returns how many schedules exceed the bound.
-fn over<T: Turns>(schedules: u64, edges: Edges, make: impl Fn(&[Quota]) -> T) -> usize {
+fn over<T: Turns>(schedules: u32, edges: Edges, make: impl Fn(&[Quota]) -> T) -> usize {
+    let schedules = u64::from(properties::cases(schedules));
     let exceeds = |seed, means| excess(seed, means, edges, &make) > 0;
     means().map(|means| (0..schedules).filter(|seed| exceeds(*seed, means)).count()).sum()
 }
@@ -71,6 +73,7 @@ fn algorithms() -> Vec<(Algorithm, Edges)> {
 #[test]
 fn the_transitions_keep_the_bound() {
     for (algorithm, edges) in algorithms() {
+        // They take ten times as long as a model.
         let over = over(SCHEDULES / 10, edges, |quotas| Real::new(algorithm, quotas, Bare::new));
         assert_eq!(over, 0, "{algorithm:?}");
     }
