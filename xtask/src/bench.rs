@@ -15,9 +15,10 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
             run_package(shell, "memory", "release", &[&["release"], words.as_slice()].concat())
         }
         [name @ ("memory" | "layer")] | [name @ ("memory" | "layer"), "--quick"] => {
+            let lto = if *name == "layer" { "thin-lto" } else { "lto" };
             // Users compile with either.
-            for profile in ["release", "lto"] {
-                let words = [&[profile], words.as_slice()].concat();
+            for (profile, report) in [("release", "release"), (lto, "lto")] {
+                let words = [&[report], words.as_slice()].concat();
                 run_package(shell, name, profile, &words)?;
             }
             Ok(())
@@ -39,7 +40,7 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
 
 /// Runs the package in the folder `name` of `bench/`, which writes its report itself.
 fn run_package(shell: &Shell, name: &str, profile: &str, arguments: &[&str]) -> Result<()> {
-    let target = workspace::target_folder(shell)?.join(format!("bench-{name}"));
+    let target = workspace::target_folder(shell)?.join("bench");
     let manifest = format!("bench/{name}/Cargo.toml");
     let options = ["--profile", profile, "--manifest-path", &manifest];
     // `run` builds only the program that it runs, which may run the others.

@@ -63,7 +63,8 @@ pub(crate) fn names() -> String {
     names.join(", ")
 }
 
-/// Packages that are no members of the workspace, so that their dependencies stay out of its tree.
+/// Packages that are no members of the workspace, so that their dependencies stay out of its tree. Those of `bench/`
+/// have a workspace of their own.
 pub(crate) const APART: [&str; 5] = ["fuzz", "bench", "bench/fleet", "bench/memory", "bench/layer"];
 
 /// Those that the workflow checks, because their clients of Redis take long to build.

@@ -56,7 +56,7 @@ impl Row<'_> {
 
 /// Measures all cells, and returns the report.
 pub(crate) fn measure(effort: &Effort, profile: Profile) -> Result<String> {
-    let lock = include_str!("../Cargo.lock");
+    let lock = include_str!("../../Cargo.lock");
     let host = host::describe("limiter-tower", profile.name, PEERS, lock);
     let allocations = measure::allocations()?;
     let (mut tables, mut missed, mut targets) = (String::new(), Vec::new(), 0);

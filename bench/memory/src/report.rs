@@ -83,7 +83,7 @@ pub(crate) fn print(effort: &Effort, profile: &Profile) -> Result<()> {
 
 /// Returns the date, the machine and the versions of what is compared.
 pub(crate) fn host(profile: &Profile) -> String {
-    host::describe("limiter-core", profile.name, PEERS, include_str!("../Cargo.lock"))
+    host::describe("limiter-core", profile.name, PEERS, include_str!("../../Cargo.lock"))
 }
 
 fn measure(effort: &Effort, profile: &Profile) -> Result<(Vec<Cell>, Vec<Bytes>, String)> {
