@@ -17,118 +17,136 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{faults::recover, limiter, limiter_here, load_scripts, patient};
+use crate::{faults::recover, limiter, limiter_here, load_scripts, patient, timely};
 
 /// Connections once ended for good when the server died while the client's queue was full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_against_a_stopped_server_that_dies_is_survived() {
-    let mut server = Server::start();
-    let limiter = limiter_here(&server.url(), 5).await;
-    let _ = recover(&limiter).await;
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let before = tasks();
+    timely(async || {
+        let mut server = Server::start();
+        let limiter = limiter_here(&server.url(), 5).await;
+        let _ = recover(&limiter).await;
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let before = tasks();
 
-    server.pause();
-    let over = AtomicBool::new(false);
-    let flood = join_all((0..2_000).map(async |_| {
-        while !over.load(Ordering::Relaxed) {
-            if limiter.check("key").await.is_err() {
-                sleep(Duration::from_millis(10)).await;
+        server.pause();
+        let over = AtomicBool::new(false);
+        let flood = join_all((0..2_000).map(async |_| {
+            while !over.load(Ordering::Relaxed) {
+                if limiter.check("key").await.is_err() {
+                    sleep(Duration::from_millis(10)).await;
+                }
             }
-        }
-    }));
-    let end = async {
-        sleep(Duration::from_secs(3)).await;
-        over.store(true, Ordering::Relaxed);
-    };
-    tokio::join!(flood, end);
-    server.restart();
+        }));
+        let end = async {
+            sleep(Duration::from_secs(3)).await;
+            over.store(true, Ordering::Relaxed);
+        };
+        tokio::join!(flood, end);
+        server.restart();
 
-    let (decision, _) = recover(&limiter).await;
-    assert!(decision.is_admitted());
-    // The connections that were given up leave nothing behind.
-    let start = Instant::now();
-    while tasks() > before && start.elapsed() < Duration::from_secs(10) {
-        sleep(Duration::from_millis(5)).await;
-    }
-    assert!(tasks() <= before, "{} tasks, {before} before", tasks());
+        let (decision, _) = recover(&limiter).await;
+        assert!(decision.is_admitted());
+        // The connections that were given up leave nothing behind.
+        let start = Instant::now();
+        while tasks() > before && start.elapsed() < Duration::from_secs(10) {
+            sleep(Duration::from_millis(5)).await;
+        }
+        assert!(tasks() <= before, "{} tasks, {before} before", tasks());
+    })
+    .await;
 }
 
 /// A connection without any reply was once kept for as long as there was traffic.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_hangs_is_given_up_for_a_new_one() {
-    let server = Server::start();
-    load_scripts(&server);
-    let proxy = Proxy::start(server.port()).await;
-    let limiter = limiter(&proxy.url(), 1_000).await;
-    let _ = recover(&limiter).await;
-    assert_eq!(proxy.connections(), 1);
+    timely(async || {
+        let server = Server::start();
+        load_scripts(&server);
+        let proxy = Proxy::start(server.port()).await;
+        let limiter = limiter(&proxy.url(), 1_000).await;
+        let _ = recover(&limiter).await;
+        assert_eq!(proxy.connections(), 1);
 
-    proxy.inflict(Fault::Hang).await;
-    assert!(limiter.check("key").await.is_err());
-    let _ = recover(&limiter).await;
-    assert_eq!(proxy.connections(), 2);
+        proxy.inflict(Fault::Hang).await;
+        assert!(limiter.check("key").await.is_err());
+        let _ = recover(&limiter).await;
+        assert_eq!(proxy.connections(), 2);
+    })
+    .await;
 }
 
 /// A connection whose replies all arrived after the deadline was once replaced each second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_whose_replies_are_late_is_kept() {
-    let server = Server::start();
-    load_scripts(&server);
-    let proxy = Proxy::start(server.port()).await;
-    let limiter = limiter(&proxy.url(), 1_000).await;
-    let _ = recover(&limiter).await;
-    proxy.inflict(Fault::Late).await;
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(3_500) {
-        assert!(limiter.check("key").await.is_err());
-        sleep(Duration::from_millis(1)).await;
-    }
-    assert_eq!(proxy.connections(), 1);
+    timely(async || {
+        let server = Server::start();
+        load_scripts(&server);
+        let proxy = Proxy::start(server.port()).await;
+        let limiter = limiter(&proxy.url(), 1_000).await;
+        let _ = recover(&limiter).await;
+        proxy.inflict(Fault::Late).await;
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(3_500) {
+            assert!(limiter.check("key").await.is_err());
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(proxy.connections(), 1);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_check_that_was_dropped_while_disconnected_is_never_charged() {
-    let mut server = Server::start();
-    let limiter = limiter(&server.url(), 1_000).await;
-    let _ = recover(&limiter).await;
-    assert!(server.command(&["SHUTDOWN", "NOSAVE"]).is_err(), "it ends without an answer");
-    let check = || limiter.check("key");
-    while check().await.map_err(|error| error.kind()) != Err(ErrorKind::Unavailable) {}
-    for _ in 0..50 {
-        let _ = tokio::time::timeout(Duration::from_micros(100), check()).await;
-    }
-    server.restart();
-    let (decision, _) = recover(&limiter).await;
-    assert!(decision.remaining() >= 990, "{decision:?}");
+    timely(async || {
+        let mut server = Server::start();
+        let limiter = limiter(&server.url(), 1_000).await;
+        let _ = recover(&limiter).await;
+        assert!(server.command(&["SHUTDOWN", "NOSAVE"]).is_err(), "it ends without an answer");
+        let check = || limiter.check("key");
+        while check().await.map_err(|error| error.kind()) != Err(ErrorKind::Unavailable) {}
+        for _ in 0..50 {
+            let _ = tokio::time::timeout(Duration::from_micros(100), check()).await;
+        }
+        server.restart();
+        let (decision, _) = recover(&limiter).await;
+        assert!(decision.remaining() >= 990, "{decision:?}");
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_check_whose_answer_is_lost_is_charged_once() {
-    let server = Server::start();
-    load_scripts(&server);
-    let proxy = Proxy::start(server.port()).await;
-    // Longer than it takes to connect again: there is time enough to send it again.
-    let limiter = patient(&proxy.url(), 1_000).await;
-    let check = async || limiter.check("key").await;
-    let _ = recover(&limiter).await;
-    let (mut charged, mut unknown) = (1, 0);
-    for _ in 0..10 {
-        proxy.inflict(Fault::Cut).await;
-        assert_eq!(check().await.unwrap_err().kind(), ErrorKind::Undetermined);
-        charged += 1;
-        loop {
-            match check().await {
-                Ok(_) => break,
-                Err(error) if error.kind() == ErrorKind::Unavailable => {}
-                Err(_) => unknown += 1,
+    timely(async || {
+        let server = Server::start();
+        load_scripts(&server);
+        let proxy = Proxy::start(server.port()).await;
+        // Longer than it takes to connect again: there is time enough to send it again.
+        let limiter = patient(&proxy.url(), 1_000).await;
+        let check = async || limiter.check("key").await;
+        let _ = recover(&limiter).await;
+        let (mut charged, mut unknown) = (1, 0);
+        for _ in 0..10 {
+            proxy.inflict(Fault::Cut).await;
+            assert_eq!(check().await.unwrap_err().kind(), ErrorKind::Undetermined);
+            charged += 1;
+            loop {
+                match check().await {
+                    Ok(_) => break,
+                    Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                    Err(_) => unknown += 1,
+                }
+                sleep(Duration::from_millis(5)).await;
             }
-            sleep(Duration::from_millis(5)).await;
+            charged += 1;
         }
-        charged += 1;
-    }
-    let taken = 999 - check().await.unwrap().remaining();
-    assert!((charged..=charged + unknown).contains(&taken), "{taken} taken by {charged} checks");
+        let taken = 999 - check().await.unwrap().remaining();
+        assert!(
+            (charged..=charged + unknown).contains(&taken),
+            "{taken} taken by {charged} checks"
+        );
+    })
+    .await;
 }
 
 /// A proxy before a server, which treats connections as it is set to.

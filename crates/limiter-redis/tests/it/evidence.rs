@@ -19,7 +19,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{builder, faults::recover, limiter};
+use crate::{builder, faults::recover, limiter, timely};
 
 const DEADLINE: Duration = Duration::from_millis(50);
 
@@ -58,28 +58,34 @@ async fn opens(limiter: &RedisLimiter) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_stalls_within_the_deadline_opens_no_breaker() {
-    let cluster = Cluster::start();
-    let limiter = limiter(&cluster.url(), 1_000_000).await;
-    let _ = recover(&limiter).await;
-    let stalls = async {
-        for _ in 0..5 {
-            sleep(Duration::from_millis(100)).await;
-            cluster.node(0).pause();
-            sleep(DEADLINE * 3 / 5).await;
-            cluster.node(0).resume();
-        }
-    };
-    let (decided, undecided) = load(&limiter, 16, stalls).await;
-    println!("{decided} decided, {undecided} undecided");
-    assert_eq!(limiter.counters().breaker_opened, 0);
+    timely(async || {
+        let cluster = Cluster::start();
+        let limiter = limiter(&cluster.url(), 1_000_000).await;
+        let _ = recover(&limiter).await;
+        let stalls = async {
+            for _ in 0..5 {
+                sleep(Duration::from_millis(100)).await;
+                cluster.node(0).pause();
+                sleep(DEADLINE * 3 / 5).await;
+                cluster.node(0).resume();
+            }
+        };
+        let (decided, undecided) = load(&limiter, 16, stalls).await;
+        println!("{decided} decided, {undecided} undecided");
+        assert_eq!(limiter.counters().breaker_opened, 0);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_connection_fails_the_calls_under_way_and_no_others() {
-    let server = Server::start();
-    // Longer than the machine may be busy with other tests.
-    let limiter = builder(1_000_000).deadline(Duration::from_secs(1));
-    loses_what_is_under_way(&server, &limiter.connect(&server.url()).await.unwrap()).await;
+    timely(async || {
+        let server = Server::start();
+        // Longer than the machine may be busy with other tests.
+        let limiter = builder(1_000_000).deadline(Duration::from_secs(1));
+        loses_what_is_under_way(&server, &limiter.connect(&server.url()).await.unwrap()).await;
+    })
+    .await;
 }
 
 /// Shows that the calls that are under way when a server closes all connections are lost, and no others.
@@ -103,21 +109,24 @@ pub(crate) async fn loses_what_is_under_way(server: &Server, limiter: &RedisLimi
 /// Each reply takes more than half of the deadline, and some arrive too late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_server_at_full_load_opens_no_breaker() {
-    let server = Server::start();
-    let limiter = builder(1_000_000).deadline(4 * DEADLINE);
-    let limiter = limiter.connect(&server.url()).await.unwrap();
-    let _ = recover(&limiter).await;
-    let slow = async {
-        for _ in 0..15 {
-            server.pause();
-            sleep(2 * DEADLINE + DEADLINE / 2).await;
-            server.resume();
-            sleep(DEADLINE / 5).await;
-        }
-    };
-    let (decided, undecided) = load(&limiter, 500, slow).await;
-    println!("{decided} decided, {undecided} undecided");
-    assert_eq!(limiter.counters().breaker_opened, 0);
+    timely(async || {
+        let server = Server::start();
+        let limiter = builder(1_000_000).deadline(4 * DEADLINE);
+        let limiter = limiter.connect(&server.url()).await.unwrap();
+        let _ = recover(&limiter).await;
+        let slow = async {
+            for _ in 0..15 {
+                server.pause();
+                sleep(2 * DEADLINE + DEADLINE / 2).await;
+                server.resume();
+                sleep(DEADLINE / 5).await;
+            }
+        };
+        let (decided, undecided) = load(&limiter, 500, slow).await;
+        println!("{decided} decided, {undecided} undecided");
+        assert_eq!(limiter.counters().breaker_opened, 0);
+    })
+    .await;
 }
 
 /// Forgets the scripts and closes all connections of servers every 50 ms, while ten tasks check.
@@ -142,14 +151,20 @@ async fn storm(url: &str, servers: &[&Server], least_percent: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn most_checks_are_served_in_a_storm_against_a_server() {
-    let server = Server::start();
-    storm(&server.url(), &[&server], 90).await;
+    timely(async || {
+        let server = Server::start();
+        storm(&server.url(), &[&server], 90).await;
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn most_checks_are_served_in_a_storm_against_a_cluster() {
-    let cluster = Cluster::start();
-    storm(&cluster.url(), &[cluster.node(0), cluster.node(1), cluster.node(2)], 80).await;
+    timely(async || {
+        let cluster = Cluster::start();
+        storm(&cluster.url(), &[cluster.node(0), cluster.node(1), cluster.node(2)], 80).await;
+    })
+    .await;
 }
 
 /// Shows that the breaker opens after about five deadlines, that most checks don't ask while it is open, and
@@ -187,39 +202,48 @@ pub(crate) async fn protects(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_server_is_left_alone_within_five_deadlines() {
-    let server = Server::start();
-    let limiter = limiter(&server.url(), 1_000_000).await;
-    for tasks in [1, 500] {
-        let _ = recover(&limiter).await;
-        protects(&limiter, tasks, async { server.pause() }, async { server.resume() }).await;
-    }
+    timely(async || {
+        let server = Server::start();
+        let limiter = limiter(&server.url(), 1_000_000).await;
+        for tasks in [1, 500] {
+            let _ = recover(&limiter).await;
+            protects(&limiter, tasks, async { server.pause() }, async { server.resume() }).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_server_is_left_alone_within_five_deadlines() {
-    let server = std::cell::RefCell::new(Server::start());
-    let url = server.borrow().url();
-    let limiter = limiter(&url, 1_000_000).await;
-    for tasks in [1, 500] {
-        let _ = recover(&limiter).await;
-        let kill = async { server.borrow_mut().kill() };
-        protects(&limiter, tasks, kill, async { server.borrow_mut().restart() }).await;
-    }
+    timely(async || {
+        let server = std::cell::RefCell::new(Server::start());
+        let url = server.borrow().url();
+        let limiter = limiter(&url, 1_000_000).await;
+        for tasks in [1, 500] {
+            let _ = recover(&limiter).await;
+            let kill = async { server.borrow_mut().kill() };
+            protects(&limiter, tasks, kill, async { server.borrow_mut().restart() }).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_cuts_every_connection_is_left_alone_within_five_deadlines() {
-    let server = Server::start();
-    let scissors = Scissors::before(server.port()).await;
-    let limiter = limiter(&scissors.url, 1_000_000).await;
-    for tasks in [1, 500] {
-        let _ = recover(&limiter).await;
-        let [cut, end] = [true, false].map(|cuts| {
-            let scissors = &scissors;
-            async move { scissors.cuts.store(cuts, Relaxed) }
-        });
-        protects(&limiter, tasks, cut, end).await;
-    }
+    timely(async || {
+        let server = Server::start();
+        let scissors = Scissors::before(server.port()).await;
+        let limiter = limiter(&scissors.url, 1_000_000).await;
+        for tasks in [1, 500] {
+            let _ = recover(&limiter).await;
+            let [cut, end] = [true, false].map(|cuts| {
+                let scissors = &scissors;
+                async move { scissors.cuts.store(cuts, Relaxed) }
+            });
+            protects(&limiter, tasks, cut, end).await;
+        }
+    })
+    .await;
 }
 
 /// A proxy before a server, which closes each connection on which a script is called.

@@ -14,7 +14,7 @@ use limiter_rig::{
 };
 use tokio::time::sleep;
 
-use crate::{builder, connect_here, faults::recover};
+use crate::{builder, connect_here, faults::recover, timely};
 
 /// Returns a limiter of `limit` permits that has taken one of them, and its server, stopped.
 async fn stopped(limit: u64, policy: FailurePolicy) -> (RedisLimiter, Server) {
@@ -93,34 +93,41 @@ async fn a_warm_limiter_in_memory_gives_out_its_share_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_more_than_the_share_uses_up_all_of_it() {
-    let server = Server::start();
-    let limiter = builder(40).failure_policy(among(4)).connect(&server.url()).await.unwrap();
-    let start = Instant::now();
-    let (most, few) = (Cost::new(30).unwrap(), Cost::new(4).unwrap());
-    for (key, cost, calls) in [("most", most, 1), ("few", few, 3)] {
-        let mut admitted = 0;
-        while admitted < calls {
-            let decision = limiter.check_n(key, cost).await.unwrap();
-            if decision.source() == Source::State {
-                assert!(decision.is_admitted());
-                admitted += 1;
+    timely(async || {
+        let server = Server::start();
+        let limiter = builder(40).failure_policy(among(4)).connect(&server.url()).await.unwrap();
+        let start = Instant::now();
+        let (most, few) = (Cost::new(30).unwrap(), Cost::new(4).unwrap());
+        for (key, cost, calls) in [("most", most, 1), ("few", few, 3)] {
+            let mut admitted = 0;
+            while admitted < calls {
+                let decision = limiter.check_n(key, cost).await.unwrap();
+                if decision.source() == Source::State {
+                    assert!(decision.is_admitted());
+                    admitted += 1;
+                }
+                assert!(start.elapsed() < Duration::from_secs(10));
             }
-            assert!(start.elapsed() < Duration::from_secs(10));
         }
-    }
-    for _ in 0..3 {
-        // More than the share, in any case.
-        let charged = limiter.charge("charged", few).await.unwrap();
-        let taken = limiter.take_up_to("taken", few).await.unwrap();
-        for taken in [charged, taken] {
-            assert_eq!((taken.permits(), taken.decision().source()), (4, Source::State));
+        for _ in 0..3 {
+            // More than the share, in any case.
+            let charged = limiter.charge("charged", few).await.unwrap();
+            let taken = limiter.take_up_to("taken", few).await.unwrap();
+            for taken in [charged, taken] {
+                assert_eq!((taken.permits(), taken.decision().source()), (4, Source::State));
+            }
         }
-    }
-    server.pause();
-    for key in ["most", "few", "charged", "taken"] {
-        let decision = limiter.check(key).await.unwrap();
-        assert_eq!((decision.is_admitted(), decision.source()), (false, Source::Local), "{key}");
-    }
+        server.pause();
+        for key in ["most", "few", "charged", "taken"] {
+            let decision = limiter.check(key).await.unwrap();
+            assert_eq!(
+                (decision.is_admitted(), decision.source()),
+                (false, Source::Local),
+                "{key}"
+            );
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,52 +157,55 @@ async fn what_was_given_back_before_an_outage_is_not_charged_in_it() {
 // On one thread, because the log is captured by thread.
 #[tokio::test]
 async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds() {
-    let log = Log::start();
-    let server = Server::start();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let observer = Arc::clone(&told);
-    let limiter = builder(1_000_000);
-    let limiter = limiter.observer(move |event| {
-        assert_eq!((event.policy(), event.node()), ("test", None));
-        observer.lock().unwrap().push(event.name());
-    });
-    let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
-    let _ = recover(&limiter).await;
-    server.pause();
-    let stopped = Instant::now();
-    // Open after five failures, one after the other; asked for by probes only from then on.
-    while stopped.elapsed() < Duration::from_millis(900) {
-        drop(limiter.check("key").await);
-        sleep(Duration::from_millis(1)).await;
-    }
-    let during = limiter.counters();
-    assert_eq!((during.breaker_opened, during.breaker_closed), (1, 0));
-    assert!(during.short_circuited > during.undetermined + during.unavailable, "{during:?}");
-    let at_once = Instant::now();
-    let error = limiter.check("key").await;
-    if error.as_ref().is_err_and(|error| error.to_string().contains("is not called")) {
-        assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
-        assert!(at_once.elapsed() < Duration::from_millis(20));
-    }
+    timely(async || {
+        let log = Log::start();
+        let server = Server::start();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let observer = Arc::clone(&told);
+        let limiter = builder(1_000_000);
+        let limiter = limiter.observer(move |event| {
+            assert_eq!((event.policy(), event.node()), ("test", None));
+            observer.lock().unwrap().push(event.name());
+        });
+        let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
+        let _ = recover(&limiter).await;
+        server.pause();
+        let stopped = Instant::now();
+        // Open after five failures, one after the other; asked for by probes only from then on.
+        while stopped.elapsed() < Duration::from_millis(900) {
+            drop(limiter.check("key").await);
+            sleep(Duration::from_millis(1)).await;
+        }
+        let during = limiter.counters();
+        assert_eq!((during.breaker_opened, during.breaker_closed), (1, 0));
+        assert!(during.short_circuited > during.undetermined + during.unavailable, "{during:?}");
+        let at_once = Instant::now();
+        let error = limiter.check("key").await;
+        if error.as_ref().is_err_and(|error| error.to_string().contains("is not called")) {
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
+            assert!(at_once.elapsed() < Duration::from_millis(20));
+        }
 
-    server.resume();
-    let _ = recover(&limiter).await;
-    let start = Instant::now();
-    while limiter.counters().breaker_closed == 0 {
-        assert!(start.elapsed() < Duration::from_secs(10));
-        drop(limiter.check("key").await);
-    }
-    let counters = limiter.counters();
-    let count = |name| told.lock().unwrap().iter().filter(|told| **told == name).count() as u64;
-    // The observer has a thread of its own.
-    while count("breaker_closed") == 0 || count("undetermined") < counters.undetermined {
-        assert!(start.elapsed() < Duration::from_secs(20));
-        sleep(Duration::from_millis(1)).await;
-    }
-    assert_eq!((count("breaker_opened"), count("breaker_closed")), (1, 1));
-    let lines = log.lines();
-    let transitions = lines.iter().filter(|line| line.contains("limiter_redis::outage_log"));
-    assert_eq!(transitions.count(), 2, "{lines:?}");
+        server.resume();
+        let _ = recover(&limiter).await;
+        let start = Instant::now();
+        while limiter.counters().breaker_closed == 0 {
+            assert!(start.elapsed() < Duration::from_secs(10));
+            drop(limiter.check("key").await);
+        }
+        let counters = limiter.counters();
+        let count = |name| told.lock().unwrap().iter().filter(|told| **told == name).count() as u64;
+        // The observer has a thread of its own.
+        while count("breaker_closed") == 0 || count("undetermined") < counters.undetermined {
+            assert!(start.elapsed() < Duration::from_secs(20));
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!((count("breaker_opened"), count("breaker_closed")), (1, 1));
+        let lines = log.lines();
+        let transitions = lines.iter().filter(|line| line.contains("limiter_redis::outage_log"));
+        assert_eq!(transitions.count(), 2, "{lines:?}");
+    })
+    .await;
 }
 
 /// The number of processes changes while they run, for example by autoscaling.

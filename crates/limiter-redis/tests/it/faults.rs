@@ -12,7 +12,7 @@ use limiter_core::{Decision, Error, ErrorKind, Source};
 use limiter_redis::{FailurePolicy, RedisLimiter};
 use limiter_rig::{log::Log, server::Server};
 
-use crate::{builder, connect_here, limiter};
+use crate::{builder, connect_here, limiter, timely};
 
 /// Far beyond the deadline of 50 ms: what else runs on the machine must not matter here. The exact
 /// bound has a test binary of its own, `outage` of `limiter-rig`.
@@ -40,28 +40,34 @@ pub(crate) async fn recover(limiter: &RedisLimiter) -> (Decision, Duration) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_server_hangs_no_check() {
-    let server = Server::start();
-    let limiter = limiter(&server.url(), 3).await;
-    let (first, _) = recover(&limiter).await;
-    assert_eq!((first.is_admitted(), first.remaining()), (true, 2));
-    // The server has to have the script for several keys too, to execute it when it goes on.
-    let several = || (0..10).map(|_| limiter.check("other")).collect::<Vec<_>>();
-    while tokio::spawn(try_join_all(several())).await.unwrap().is_err() {}
+    timely(async || {
+        let server = Server::start();
+        let limiter = limiter(&server.url(), 3).await;
+        let (first, _) = recover(&limiter).await;
+        assert_eq!((first.is_admitted(), first.remaining()), (true, 2));
+        // The server has to have the script for several keys too, to execute it when it goes on.
+        let several = || (0..10).map(|_| limiter.check("other")).collect::<Vec<_>>();
+        while tokio::spawn(try_join_all(several())).await.unwrap().is_err() {}
 
-    server.pause();
-    for _ in 0..30 {
-        for result in join_all((0..10).map(|_| check(&limiter))).await {
-            // At first; once the connection was given up, nothing is sent any more.
-            let kind = result.unwrap_err().kind();
-            assert!(matches!(kind, ErrorKind::Undetermined | ErrorKind::Unavailable), "{kind:?}");
+        server.pause();
+        for _ in 0..30 {
+            for result in join_all((0..10).map(|_| check(&limiter))).await {
+                // At first; once the connection was given up, nothing is sent any more.
+                let kind = result.unwrap_err().kind();
+                assert!(
+                    matches!(kind, ErrorKind::Undetermined | ErrorKind::Unavailable),
+                    "{kind:?}"
+                );
+            }
         }
-    }
 
-    server.resume();
-    let (decision, took) = recover(&limiter).await;
-    assert!(took < Duration::from_secs(5), "recovered only after {took:?}");
-    // What was sent while the server stood still may have been charged, once each: the limit holds.
-    assert_eq!((decision.burst(), decision.is_admitted()), (3, false));
+        server.resume();
+        let (decision, took) = recover(&limiter).await;
+        assert!(took < Duration::from_secs(5), "recovered only after {took:?}");
+        // What was sent while the server stood still may have been charged, once each: the limit holds.
+        assert_eq!((decision.burst(), decision.is_admitted()), (3, false));
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,13 +87,16 @@ async fn a_killed_server_is_found_again() {
 
 #[tokio::test]
 async fn an_absent_server_is_an_error_in_time_from_the_first_check() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let limiter = limiter(&format!("redis://{nobody}"), 1).await;
-    for _ in 0..5 {
-        let error = check(&limiter).await.unwrap_err().to_string();
-        let refused = error.ends_with(": Connection refused");
-        assert!(refused || error.contains("is not called"), "{error}");
-    }
+    timely(async || {
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let limiter = limiter(&format!("redis://{nobody}"), 1).await;
+        for _ in 0..5 {
+            let error = check(&limiter).await.unwrap_err().to_string();
+            let refused = error.ends_with(": Connection refused");
+            assert!(refused || error.contains("is not called"), "{error}");
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

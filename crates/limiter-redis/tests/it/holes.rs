@@ -16,50 +16,56 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{faults::recover, limiter};
+use crate::{faults::recover, limiter, timely};
 
 /// Less than a second, after which the system sends the first packet of a connection again.
 const SOON: Duration = Duration::from_millis(850);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_to_which_no_connection_is_made_is_found_soon() {
-    let server = Server::start();
-    let listener = full_listener().await;
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    let limiter = tokio::spawn(async move { limiter(&url, 1_000).await });
-    // Its first attempt is lost, which no one sees.
-    sleep(Duration::from_millis(100)).await;
-    let hole = Hole::before(server.port(), listener);
-    hole.end();
+    timely(async || {
+        let server = Server::start();
+        let listener = full_listener().await;
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let limiter = tokio::spawn(async move { limiter(&url, 1_000).await });
+        // Its first attempt is lost, which no one sees.
+        sleep(Duration::from_millis(100)).await;
+        let hole = Hole::before(server.port(), listener);
+        hole.end();
 
-    let start = Instant::now();
-    let _ = recover(&limiter.await.unwrap()).await;
-    let took = start.elapsed();
-    println!("found after {took:?}");
-    assert!(took < SOON, "found only after {took:?}");
+        let start = Instant::now();
+        let _ = recover(&limiter.await.unwrap()).await;
+        let took = start.elapsed();
+        println!("found after {took:?}");
+        assert!(took < SOON, "found only after {took:?}");
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_answers_no_connection_is_found_soon() {
-    let server = Server::start();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    let hole = Hole::before(server.port(), listener);
-    let limiter = limiter(&url, 1_000).await;
-    let before = hole.connections();
-    while hole.connections() == before {
-        // The breaker opens meanwhile.
-        assert!(limiter.check("key").await.is_err());
-        sleep(Duration::from_millis(1)).await;
-    }
-    // The attempt that has just begun stays without an answer.
-    hole.end();
+    timely(async || {
+        let server = Server::start();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let hole = Hole::before(server.port(), listener);
+        let limiter = limiter(&url, 1_000).await;
+        let before = hole.connections();
+        while hole.connections() == before {
+            // The breaker opens meanwhile.
+            assert!(limiter.check("key").await.is_err());
+            sleep(Duration::from_millis(1)).await;
+        }
+        // The attempt that has just begun stays without an answer.
+        hole.end();
 
-    let start = Instant::now();
-    let _ = recover(&limiter).await;
-    let took = start.elapsed();
-    println!("found after {took:?}");
-    assert!(took < SOON, "found only after {took:?}");
+        let start = Instant::now();
+        let _ = recover(&limiter).await;
+        let took = start.elapsed();
+        println!("found after {took:?}");
+        assert!(took < SOON, "found only after {took:?}");
+    })
+    .await;
 }
 
 /// Takes connections for a server, and hands nothing on until it ends.

@@ -15,7 +15,7 @@ use limiter_redis::{
 use limiter_rig::server::{Cluster, Server};
 use tokio::time::sleep;
 
-use crate::{cluster::key_on, daily, load_scripts};
+use crate::{cluster::key_on, daily, load_scripts, timely};
 
 /// Short, so that a test lasts for several.
 const EXPIRY: Duration = Duration::from_millis(900);
@@ -193,19 +193,22 @@ async fn a_permit_whose_reply_is_lost_is_given_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_permit_is_lost_when_the_server_is_gone_for_long() {
-    let server = Server::start();
-    let limiter = short(3).connect(&server.url()).await.unwrap();
-    let permit = enter(&limiter, "alice").await;
-    server.pause();
-    let start = Instant::now();
-    permit.lost().await;
-    let took = start.elapsed();
-    server.resume();
-    assert!(permit.is_lost() && took < EXPIRY, "{took:?}");
-    let within = Duration::from_secs(10);
-    eventually("it is counted", within, async || limiter.counters().permits_lost == 1).await;
-    drop(permit);
-    until_members(&server, &limiter, "alice", 0).await;
+    timely(async || {
+        let server = Server::start();
+        let limiter = short(3).connect(&server.url()).await.unwrap();
+        let permit = enter(&limiter, "alice").await;
+        server.pause();
+        let start = Instant::now();
+        permit.lost().await;
+        let took = start.elapsed();
+        server.resume();
+        assert!(permit.is_lost() && took < EXPIRY, "{took:?}");
+        let within = Duration::from_secs(10);
+        eventually("it is counted", within, async || limiter.counters().permits_lost == 1).await;
+        drop(permit);
+        until_members(&server, &limiter, "alice", 0).await;
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,6 +14,8 @@ use tokio::time::sleep;
 
 use crate::leases::{LEASE, calls, leasing, load, own, process, rate};
 
+use crate::timely;
+
 /// How many permits of [`slow`] recover in a second.
 const RATE: u64 = 100;
 
@@ -55,22 +57,25 @@ async fn what_is_not_spent_is_returned_while_tasks_check() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limiter_that_is_dropped_gives_its_leases_back() {
-    let (server, audit) = (Server::start(), Audit::default());
-    let limiter = leasing(&server, &slow(100_000)).await;
-    let end = Instant::now() + LEASE * 3;
-    let _ = load(&limiter, &audit, end, Duration::from_micros(100)).await;
-    let plain = process(&slow(100_000)).build_on(own(&server).await).unwrap();
-    // On a busy machine, a lease may have ended before it was spent, and its permits may be back.
-    let counters = limiter.counters();
-    let Counters { lease_permits, admitted, lease_unused, lease_returned, .. } = counters;
-    assert_eq!(admitted, audit.admitted());
-    assert!(lease_permits > admitted || lease_unused + lease_returned > 0, "{counters:?}");
-    drop(limiter);
-    let start = Instant::now();
-    while plain.peek("key").await.unwrap().used() > audit.admitted() + lease_unused + 5 {
-        assert!(start.elapsed() < Duration::from_secs(5));
-        sleep(Duration::from_millis(5)).await;
-    }
+    timely(async || {
+        let (server, audit) = (Server::start(), Audit::default());
+        let limiter = leasing(&server, &slow(100_000)).await;
+        let end = Instant::now() + LEASE * 3;
+        let _ = load(&limiter, &audit, end, Duration::from_micros(100)).await;
+        let plain = process(&slow(100_000)).build_on(own(&server).await).unwrap();
+        // On a busy machine, a lease may have ended before it was spent, and its permits may be back.
+        let counters = limiter.counters();
+        let Counters { lease_permits, admitted, lease_unused, lease_returned, .. } = counters;
+        assert_eq!(admitted, audit.admitted());
+        assert!(lease_permits > admitted || lease_unused + lease_returned > 0, "{counters:?}");
+        drop(limiter);
+        let start = Instant::now();
+        while plain.peek("key").await.unwrap().used() > audit.admitted() + lease_unused + 5 {
+            assert!(start.elapsed() < Duration::from_secs(5));
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
 }
 
 /// They were in no counter before their lease ended, so a dashboard of `admitted` fell to zero.
@@ -127,26 +132,29 @@ async fn receipts_of_a_lease_are_local_and_those_of_a_check_are_the_servers() {
 /// A receipt whose lease was used up and replaced gives its permits back all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn receipts_that_are_held_while_leases_change_are_refunded() {
-    let server = Server::start();
-    let builder = process(&slow(100_000)).lease(true);
-    let limiter = builder.build_on(own(&server).await).unwrap();
-    let (mut leased, mut back) = (0, 0);
-    for number in (0..12).map(|round| 1 << round) {
-        let mut receipts = Vec::new();
-        for _ in 0..number {
-            let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
-            leased += u64::from(reserved.decision().source() == Source::Lease);
-            receipts.push(reserved.into_receipt().unwrap());
+    timely(async || {
+        let server = Server::start();
+        let builder = process(&slow(100_000)).lease(true);
+        let limiter = builder.build_on(own(&server).await).unwrap();
+        let (mut leased, mut back) = (0, 0);
+        for number in (0..12).map(|round| 1 << round) {
+            let mut receipts = Vec::new();
+            for _ in 0..number {
+                let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
+                leased += u64::from(reserved.decision().source() == Source::Lease);
+                receipts.push(reserved.into_receipt().unwrap());
+            }
+            for receipt in receipts {
+                back += limiter.refund(receipt).await.unwrap();
+            }
         }
-        for receipt in receipts {
-            back += limiter.refund(receipt).await.unwrap();
-        }
-    }
-    limiter.drain(Duration::from_secs(1)).await.unwrap();
-    let used = limiter.peek("key").await.unwrap().used();
-    println!("{leased} leased, {back} came back, {used} used, {:?}", limiter.counters());
-    assert!(leased > 3_000, "{leased}");
-    assert!(back > leased * 2 / 3, "{back} of {leased} came back");
+        limiter.drain(Duration::from_secs(1)).await.unwrap();
+        let used = limiter.peek("key").await.unwrap().used();
+        println!("{leased} leased, {back} came back, {used} used, {:?}", limiter.counters());
+        assert!(leased > 3_000, "{leased}");
+        assert!(back > leased * 2 / 3, "{back} of {leased} came back");
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

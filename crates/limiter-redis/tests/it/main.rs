@@ -57,7 +57,7 @@ use std::time::Duration;
 
 use limiter_core::{Policy, Quota};
 use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with, scripts};
-use limiter_rig::server::Server;
+use limiter_rig::{machine::excusing_stalls, server::Server};
 use tokio::runtime::Handle;
 
 /// Returns a policy of `limit` permits a day, all of them at once. Nothing recovers during a test.
@@ -97,6 +97,12 @@ fn load_scripts(server: &Server) {
 /// Returns the store's key of a subject, by the first limit.
 fn key_of(limiter: &RedisLimiter, subject: &str) -> String {
     String::from_utf8(limiter.stored_keys(subject).unwrap().swap_remove(0)).unwrap()
+}
+
+/// Runs a test that holds if the machine lets each reply arrive within the default deadline of 50 ms, and excuses it if
+/// the machine does not.
+async fn timely(test: impl AsyncFn()) {
+    excusing_stalls(Duration::from_millis(20), test).await;
 }
 
 /// Returns a limiter as [`limiter`] does, with a deadline that a slow machine does not miss.
