@@ -20,13 +20,10 @@
 //! Any number of processes with the same file share its limits.
 
 mod customers;
+#[path = "../../listen.rs"]
+mod listen;
 
-use std::{
-    env, fs,
-    net::{Ipv4Addr, SocketAddr},
-    slice, thread,
-    time::Duration,
-};
+use std::{env, fs, net::SocketAddr, slice, thread, time::Duration};
 
 use anyhow::{Context, Error, Result};
 use axum::{Router, middleware, routing::get};
@@ -39,8 +36,8 @@ use limiter_tower::{
     plan::Plans,
     refusal::problem_json,
 };
+use listen::listen;
 use serde::Deserialize;
-use tokio::net::TcpListener;
 
 /// The file of settings.
 #[derive(Deserialize)]
@@ -70,11 +67,7 @@ async fn main() -> Result<()> {
     // The layer that is added last is the outermost: customers are known before they are limited.
     let app = Router::new().route("/", get(hello)).layer(layer);
     let app = app.layer(middleware::from_fn(authenticate));
-    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
-    let port = port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535"))?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-    let address = listener.local_addr()?;
-    println!("listening on http://{address}, try:");
+    let (listener, address) = listen(3000).await?;
     println!("  curl -si http://{address}/ -H 'x-api-key: bob-1'");
     Ok(axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?)
 }

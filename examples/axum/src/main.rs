@@ -25,18 +25,17 @@
 //! ratelimit: "default";r=0;t=6
 //! ```
 
-use std::{
-    env,
-    net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
-};
+#[path = "../../listen.rs"]
+mod listen;
 
-use anyhow::{Context, Result};
+use std::{env, net::SocketAddr, sync::Arc};
+
+use anyhow::Result;
 use axum::{Router, routing::get};
 use limiter_core::{Limiter, MemoryLimiter, Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_tower::{ClientIp, RateLimitLayer};
-use tokio::net::TcpListener;
+use listen::listen;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -46,9 +45,7 @@ async fn main() -> Result<()> {
     let layer = RateLimitLayer::new(limiter(policy).await?, ClientIp::peer());
     let app = Router::new().route("/", get(|| async { "hello\n" })).layer(layer);
 
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port()?)).await?;
-    let address = listener.local_addr()?;
-    println!("listening on http://{address}, try:");
+    let (listener, address) = listen(3000).await?;
     println!(
         "  for i in $(seq 12); do curl -si http://{address}/ | grep -iE '^(HTTP|ratelimit:|retry)'; done"
     );
@@ -63,11 +60,4 @@ async fn limiter(policy: Policy) -> Result<Arc<dyn Limiter>> {
         Ok(url) => Arc::new(RedisLimiter::builder(policy).connect(&url).await?),
         Err(_) => Arc::new(MemoryLimiter::new(policy)),
     })
-}
-
-fn port() -> Result<u16> {
-    match env::var("PORT") {
-        Ok(port) => port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535")),
-        Err(_) => Ok(3000),
-    }
 }

@@ -21,9 +21,12 @@
 //! The tower service is built once, and each connection wraps a clone of it that knows its peer. With a
 //! proxy in front, use `ClientIp::behind` in place of `ClientIp::peer`.
 
-use std::{convert::Infallible, env, net::Ipv4Addr, time::Duration};
+#[path = "../../listen.rs"]
+mod listen;
 
-use anyhow::{Context, Result};
+use std::{convert::Infallible, time::Duration};
+
+use anyhow::Result;
 use http_body_util::{BodyExt, Full};
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -33,7 +36,8 @@ use hyper::{
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use limiter_core::Cost;
 use limiter_tower::{ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer, Rule, key::PeerAddr};
-use tokio::{net::TcpListener, time::sleep};
+use listen::listen;
+use tokio::time::sleep;
 use tower::{ServiceBuilder, service_fn};
 
 const POST: Cost = Cost::of(5);
@@ -46,11 +50,7 @@ async fn main() -> Result<()> {
     let layer = RateLimitLayer::all([rule]);
     let service = ServiceBuilder::new().layer(layer).service(service_fn(respond));
 
-    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
-    let port = port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535"))?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-    let address = listener.local_addr()?;
-    println!("listening on http://{address}, try:");
+    let (listener, address) = listen(3000).await?;
     println!("  for i in 1 2 3; do curl -si http://{address}/ -d hello; done");
 
     loop {

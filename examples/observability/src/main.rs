@@ -13,19 +13,18 @@
 
 mod buckets;
 mod leases;
+#[path = "../../listen.rs"]
+mod listen;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod prometheus;
 
-use std::{
-    env,
-    net::{Ipv4Addr, SocketAddr},
-};
+use std::{env, net::SocketAddr};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use axum::{Router, routing::get};
 use limiter_tower::{ClientIp, MemoryLimiter, Policy, RateLimitLayer};
-use tokio::net::TcpListener;
+use listen::listen;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -63,17 +62,8 @@ async fn main() -> Result<()> {
 }
 
 async fn serve(app: Router) -> Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port()?)).await?;
-    let address = listener.local_addr()?;
-    println!("listening on http://{address}, try:");
+    let (listener, address) = listen(3000).await?;
     println!("  for i in $(seq 12); do curl -si http://{address}/ | head -1; done");
     println!("  curl -s http://{address}/metrics | grep ratelimit_requests_total");
     Ok(axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?)
-}
-
-fn port() -> Result<u16> {
-    match env::var("PORT") {
-        Ok(port) => port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535")),
-        Err(_) => Ok(3000),
-    }
 }

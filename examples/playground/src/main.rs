@@ -24,25 +24,21 @@
 //! something that clients can't choose, such as their address. [`top`] counts who is refused most with 16
 //! counters, by the algorithm *space-saving*, and reports by how much each count may be too high.
 
+#[path = "../../listen.rs"]
+mod listen;
 mod page;
 mod playground;
 mod subject;
 mod top;
 
-use std::{env, net::Ipv4Addr};
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use axum::{Router, routing::get};
-use tokio::net::TcpListener;
+use listen::listen;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let app = Router::new().route("/", get(page::page)).merge(playground::routes()?);
-    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
-    let port = port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535"))?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-    let address = listener.local_addr()?;
-    println!("listening on http://{address}, try:");
+    let (listener, address) = listen(3000).await?;
     println!("  open http://{address}/ in a browser");
     println!(
         "  for i in $(seq 12); do curl -si 'http://{address}/limited?subject=alice' | head -1; done"

@@ -21,13 +21,14 @@
 //! The service is the health service of tonic-health, because it needs no `protoc`. Any other one is
 //! limited in the same way.
 
-use std::{
-    env,
-    net::{Ipv4Addr, SocketAddr},
-};
+#[path = "../../listen.rs"]
+mod listen;
 
-use anyhow::{Context, Result, bail};
+use std::env;
+
+use anyhow::{Result, bail};
 use limiter_tower::{ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer};
+use listen::listen;
 use tonic::{
     Code,
     service::LayerExt,
@@ -57,18 +58,14 @@ async fn serve() -> Result<()> {
     // tonic inserts the peer's address into each request. With `grpc`, refusals have a gRPC status.
     let layer = RateLimitLayer::new(limiter, ClientIp::peer()).grpc();
 
-    let port = env::var("PORT").unwrap_or_else(|_| "50051".to_owned());
-    let port = port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535"))?;
-    let incoming = TcpIncoming::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
-    let address = incoming.local_addr()?;
-    println!("listening on http://{address}, try:");
+    let (listener, address) = listen(50051).await?;
     println!("  cargo run -p example-tonic -- client http://{address}");
 
     // `named_layer` limits this service and keeps its name, by which the router finds it. To limit all
     // services together, call `Server::builder().layer(layer)`.
     let (_reporter, health) = health_reporter();
     let router = Server::builder().add_service(layer.named_layer(health));
-    Ok(router.serve_with_incoming(incoming).await?)
+    Ok(router.serve_with_incoming(TcpIncoming::from(listener)).await?)
 }
 
 /// Makes each call until it is admitted, and never before the server says.

@@ -35,7 +35,10 @@
 //! ratelimit: "uploads";r=1
 //! ```
 
-use std::{env, net::Ipv4Addr, sync::Arc, time::Duration};
+#[path = "../../listen.rs"]
+mod listen;
+
+use std::{env, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use axum::{
@@ -54,7 +57,8 @@ use limiter_tower::{
     in_flight::{HoldGuard, RequestPermit},
     key::{HeaderKey, MaybeKey},
 };
-use tokio::{net::TcpListener, select, time::sleep};
+use listen::listen;
+use tokio::{select, time::sleep};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -70,11 +74,7 @@ async fn main() -> Result<()> {
         .route("/report", post(report))
         .layer(RateLimitLayer::only_in_flight(rule));
 
-    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
-    let port = port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535"))?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-    let address = listener.local_addr()?;
-    println!("listening on http://{address}, try:");
+    let (listener, address) = listen(3000).await?;
     println!("  curl -si -T Cargo.toml -H 'x-user: alice' http://{address}/upload");
     Ok(axum::serve(listener, app).await?)
 }

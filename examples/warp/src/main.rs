@@ -23,15 +23,19 @@
 //! `warp::service` makes a tower service of filters. `warp::serve` takes no layers, so the service is
 //! served by hyper.
 
-use std::{env, net::Ipv4Addr, time::Duration};
+#[path = "../../listen.rs"]
+mod listen;
 
-use anyhow::{Context, Result};
+use std::time::Duration;
+
+use anyhow::Result;
 use hyper::{Request, body::Incoming, server::conn::http1};
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use limiter_tower::{
     ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer, Rule, key::PeerAddr, observe::Decisions,
 };
-use tokio::{net::TcpListener, time::sleep};
+use listen::listen;
+use tokio::time::sleep;
 use tower::ServiceBuilder;
 use warp::Filter;
 
@@ -49,11 +53,7 @@ async fn main() -> Result<()> {
     let health = warp::path!("health").map(|| "healthy\n".to_owned());
     let service = ServiceBuilder::new().layer(layer).service(warp::service(hello.or(health)));
 
-    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
-    let port = port.parse().with_context(|| format!("PORT is {port:?}: use 0 to 65535"))?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-    let address = listener.local_addr()?;
-    println!("listening on http://{address}, try:");
+    let (listener, address) = listen(3000).await?;
     println!("  for i in $(seq 12); do curl -si http://{address}/hello/ada; done");
     println!("  curl -si http://{address}/health");
 
