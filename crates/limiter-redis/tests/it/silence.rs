@@ -198,21 +198,24 @@ async fn use_once(limiter: &RedisLimiter, left: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refund_that_fails_is_counted_though_its_caller_left() {
-    let server = Server::start();
-    let limiter = limiter(&server.url(), 10).await;
-    let _ = recover(&limiter).await;
-    let receipt = loop {
-        let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await;
-        if let Ok(reserved) = reserved {
-            break reserved.into_receipt().unwrap();
-        }
-    };
-    server.pause();
-    let mut refund = Box::pin(limiter.refund(receipt).into_future());
-    assert!(poll!(&mut refund).is_pending());
-    drop(refund);
-    eventually("the refund is counted", || limiter.counters().refunds_failed == 1).await;
-    server.resume();
+    timely(async || {
+        let server = Server::start();
+        let limiter = limiter(&server.url(), 10).await;
+        let _ = recover(&limiter).await;
+        let receipt = loop {
+            let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await;
+            if let Ok(reserved) = reserved {
+                break reserved.into_receipt().unwrap();
+            }
+        };
+        server.pause();
+        let mut refund = Box::pin(limiter.refund(receipt).into_future());
+        assert!(poll!(&mut refund).is_pending());
+        drop(refund);
+        eventually("the refund is counted", || limiter.counters().refunds_failed == 1).await;
+        server.resume();
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
