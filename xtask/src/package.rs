@@ -50,6 +50,68 @@ fn dead_links(readme: &str, list: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const MANIFEST: &str = "[package]
+name = \"sample\"
+version = \"0.1.0\"
+edition = \"2024\"
+rust-version = \"1.88\"
+description = \"A sample.\"
+license = \"MIT\"
+readme = \"README.md\"
+keywords = [\"sample\"]
+categories = [\"algorithms\"]
+[package.metadata.docs.rs]
+rustdoc-args = [\"--cfg\", \"docsrs\"]
+";
+
+    /// Runs the step in a workspace of one crate, after a change of its folder.
+    fn checked(change: impl FnOnce(&Shell)) -> Result<(), String> {
+        let shell = Shell::new().unwrap();
+        let folder = shell.create_temp_dir().unwrap();
+        shell.change_dir(folder.path());
+        shell.set_var("CARGO_TARGET_DIR", folder.path().join("target"));
+        shell.write_file("Cargo.toml", "[workspace]\nmembers = [\"crates/sample\"]\n").unwrap();
+        {
+            let _inside = shell.push_dir("crates/sample");
+            shell.write_file("Cargo.toml", MANIFEST).unwrap();
+            shell.write_file("README.md", "[licence](LICENSE-MIT)\n").unwrap();
+            shell.write_file("src/lib.rs", "//! A sample.\n").unwrap();
+            shell.write_file("LICENSE-MIT", "MIT\n").unwrap();
+            shell.write_file("LICENSE-APACHE", "Apache\n").unwrap();
+            change(&shell);
+        }
+        check(&shell).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn complete_crate_is_packaged() {
+        checked(|_| {}).unwrap();
+    }
+
+    #[test]
+    fn missing_metadatum_is_refused() {
+        for (begin, name) in [
+            ("description", "description"),
+            ("license", "license"),
+            ("keywords", "keywords"),
+            ("categories", "categories"),
+            ("rustdoc-args", "package.metadata.docs.rs"),
+        ] {
+            let lines: Vec<_> = MANIFEST.lines().filter(|line| !line.starts_with(begin)).collect();
+            let error = checked(|shell| shell.write_file("Cargo.toml", lines.join("\n")).unwrap());
+            assert_eq!(error, Err(format!("Cargo.toml of sample has no {name}")));
+        }
+    }
+
+    #[test]
+    fn missing_file_and_dead_link_are_refused() {
+        let error = checked(|shell| shell.remove_path("LICENSE-APACHE").unwrap()).unwrap_err();
+        assert!(error.contains("no LICENSE-APACHE"), "{error}");
+        let readme = "[guide](../../docs/guide.md)";
+        let error = checked(|shell| shell.write_file("README.md", readme).unwrap()).unwrap_err();
+        assert!(error.contains("links ../../docs/guide.md"), "{error}");
+    }
+
     const LIST: &str = "Cargo.toml\nREADME.md\ndocs/keys.md";
 
     #[test]

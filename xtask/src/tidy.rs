@@ -64,18 +64,22 @@ struct Finding {
 /// Prints all findings, and fails if there are any.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     ensure!(arguments.is_empty(), "tidy takes no arguments");
-    let tree = read(shell)?;
-    let mut findings: Vec<Finding> = TREE_RULES.iter().flat_map(|rule| rule(&tree)).collect();
-    for file in &tree.0 {
-        findings.extend(FILE_RULES.iter().flat_map(|rule| rule(file)));
-    }
-    findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
-
+    let findings = findings(&read(shell)?);
     for Finding { path, line, message } in &findings {
         println!("{path}:{line}: {message}");
     }
     ensure!(findings.is_empty(), "{} breaches of the rules", findings.len());
     Ok(())
+}
+
+/// Applies all rules.
+fn findings(tree: &Tree) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = TREE_RULES.iter().flat_map(|rule| rule(tree)).collect();
+    for file in &tree.0 {
+        findings.extend(FILE_RULES.iter().flat_map(|rule| rule(file)));
+    }
+    findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
+    findings
 }
 
 /// Reads all files that git tracks, and those that it neither tracks nor ignores.
@@ -141,4 +145,71 @@ impl Tree {
 #[cfg(test)]
 fn found(findings: &[Finding]) -> Vec<(&str, usize)> {
     findings.iter().map(|finding| (finding.path.as_str(), finding.line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::workspace::ROOT;
+
+    /// A mistake in this repository: the place, and what the finding says.
+    struct Mistake {
+        path: String,
+        says: &'static str,
+    }
+
+    /// Changes the first file that `edit` returns a text for.
+    fn make(
+        tree: &mut Tree,
+        says: &'static str,
+        edit: impl Fn(&File) -> Option<String>,
+    ) -> Mistake {
+        let mut edited = tree.0.iter_mut().filter_map(|file| Some((edit(file)?, file)));
+        let (text, file) = edited.next().unwrap();
+        file.text = text;
+        Mistake { path: file.path.clone(), says }
+    }
+
+    /// Appends a digit to the first figure that is linked to a benchmark page.
+    fn with_a_wrong_figure(file: &File) -> Option<String> {
+        let is_document = file.path.starts_with("crates/") && file.extension() == "md";
+        let (before, _) = file.text.split_once(" <!-- docs/benchmarks/").filter(|_| is_document)?;
+        let digit = before.rfind(|char: char| char.is_ascii_digit())?;
+        let mut text = file.text.clone();
+        text.insert(digit + 1, '9');
+        Some(text)
+    }
+
+    fn with_a_dead_link(file: &File) -> Option<String> {
+        let text = file.text.replacen("](docs/", "](docs/gone/", 1);
+        (file.path == "README.md").then_some(text)
+    }
+
+    fn without_a_description(file: &File) -> Option<String> {
+        let text = file.text.replacen("\ndescription = ", "\n# description = ", 1);
+        (file.path == "crates/limiter-core/Cargo.toml").then_some(text)
+    }
+
+    #[test]
+    fn each_mistake_in_this_repository_is_found() {
+        let shell = Shell::new().unwrap();
+        shell.change_dir(ROOT);
+        let key = |it: &Finding| (it.path.clone(), it.message.clone());
+        let mut tree = read(&shell).unwrap();
+        let before: BTreeSet<_> = findings(&tree).iter().map(key).collect();
+        let mistakes = [
+            make(&mut tree, "is not in", with_a_wrong_figure),
+            make(&mut tree, "docs/gone/", with_a_dead_link),
+            make(&mut tree, "no description", without_a_description),
+        ];
+        let after: BTreeSet<_> = findings(&tree).iter().map(key).collect();
+        for Mistake { path, says } in &mistakes {
+            let mut new = after.difference(&before);
+            let found = new.any(|(of, message)| of == path && message.contains(says));
+            assert!(found, "{path} {says}: {:?}", after.difference(&before));
+        }
+        assert_eq!(after.difference(&before).count(), mistakes.len());
+    }
 }
