@@ -17,6 +17,8 @@ mod lists;
 mod memory;
 mod models;
 mod noscript;
+#[cfg(feature = "tls")]
+mod options;
 mod receipts;
 mod replies;
 mod sessions;
