@@ -1,8 +1,23 @@
-//! What follows while a store can't decide.
+//! What follows while a limiter's store can't decide.
 
-/// What follows while a limiter's store can't decide: for what asks limiters, such as a layer or a client.
+use crate::error::{Error, ErrorKind};
+
+/// What follows while a limiter's store can't decide: for whoever asks the limiter, such as a rule of a layer or a client.
 ///
-/// A limiter may have a failure policy of its own, which decides first: then its caller sees a decision, and no error.
+/// A limiter through Redis may decide in memory in its place, by its process's share of the quota: then its caller sees a
+/// decision, and no error.
+///
+/// ```
+/// use limiter_core::{Decision, Error, OnStoreFailure};
+///
+/// /// Returns whether a request proceeds.
+/// fn proceeds(answer: Result<Decision, Error>, choice: OnStoreFailure) -> bool {
+///     match answer {
+///         Ok(decision) => decision.is_admitted(),
+///         Err(error) => choice.admits(&error),
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnStoreFailure {
     /// The request proceeds, so that an outage of the store is not an outage of the service. The default.
@@ -10,4 +25,37 @@ pub enum OnStoreFailure {
     Allow,
     /// The request does not proceed, so that none proceeds without being counted.
     Deny,
+}
+
+impl OnStoreFailure {
+    /// Returns whether a request proceeds after `error`. Only a failure of the store admits: after another error, such as
+    /// [`InvalidSetting`](ErrorKind::InvalidSetting), the limiter would never limit anything.
+    #[must_use]
+    pub const fn admits(self, error: &Error) -> bool {
+        let is_of_store = matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Undetermined | ErrorKind::Unexpected
+        );
+        matches!(self, Self::Allow) && is_of_store
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_failure_of_the_store_admits_and_only_if_that_is_chosen() {
+        for (kind, is_of_store) in [
+            (ErrorKind::Unavailable, true),
+            (ErrorKind::Undetermined, true),
+            (ErrorKind::Unexpected, true),
+            (ErrorKind::InvalidSetting, false),
+            (ErrorKind::TooManyQuotas, false),
+        ] {
+            let error = Error::new(kind, "it broke");
+            assert_eq!(OnStoreFailure::Allow.admits(&error), is_of_store, "{kind:?}");
+            assert!(!OnStoreFailure::Deny.admits(&error), "{kind:?}");
+        }
+    }
 }

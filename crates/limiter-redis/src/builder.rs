@@ -3,6 +3,7 @@
 use std::{
     fmt::Debug,
     hash::{BuildHasher, RandomState},
+    num::NonZeroU32,
     ops::RangeInclusive,
     sync::Arc,
     time::Duration,
@@ -16,7 +17,7 @@ use crate::{
     context::{Context, Settings},
     events::Event,
     limiter::RedisLimiter,
-    local::{denials::Denials, fallback::FailurePolicy},
+    local::denials::Denials,
     scripts::Scripts,
 };
 
@@ -26,13 +27,13 @@ use crate::{
 /// ```no_run
 /// use std::{num::NonZeroU32, time::Duration};
 /// use limiter_core::{Policy, Quota};
-/// use limiter_redis::{FailurePolicy, RedisLimiter};
+/// use limiter_redis::RedisLimiter;
 ///
 /// # async fn example() -> Result<(), limiter_core::Error> {
 /// let limiter = RedisLimiter::builder(Policy::gcra("api", Quota::per_second(100)))
 ///     .prefix("shop")
 ///     .deadline(Duration::from_millis(20))
-///     .failure_policy(FailurePolicy::Local { processes: NonZeroU32::new(4).unwrap() })
+///     .local_share(NonZeroU32::new(4).unwrap())
 ///     .observer(|event| println!("{}: {}", event.policy(), event.name()))
 ///     .connect("redis://127.0.0.1:6379")
 ///     .await?;
@@ -73,7 +74,7 @@ impl Default for Settings {
             prefix: Builder::DEFAULT_PREFIX.to_owned(),
             key_secret: None,
             deadline: Builder::DEFAULT_DEADLINE,
-            failure_policy: FailurePolicy::default(),
+            local_share: None,
             denials: 10_000,
             batching: true,
             lease: false,
@@ -100,7 +101,7 @@ impl Settings {
             lease_keys,
             prefix: _,
             key_secret: _,
-            failure_policy: _,
+            local_share: _,
             batching: _,
             lease: _,
             observer: _,
@@ -148,7 +149,7 @@ impl Builder {
     /// this secret. So it can't be read, and can't be guessed, from `SCAN`, `MONITOR` or a dump of the
     /// server. Under another secret, all secret subjects are fresh. Without one, which is the default,
     /// every operation on a secret subject returns an
-    /// [`InvalidSetting`](ErrorKind::InvalidSetting) error, whatever the failure policy is.
+    /// [`InvalidSetting`](ErrorKind::InvalidSetting) error.
     ///
     /// ```no_run
     /// # async fn example(builder: limiter_redis::Builder, client: limiter_redis::Connection)
@@ -165,12 +166,19 @@ impl Builder {
         self
     }
 
-    /// Sets what is decided while the store can't decide. The default is to return the error.
+    /// Lets this process decide in memory while the store is unreachable, too slow, or can't write: by its share of each
+    /// quota, which is the quota divided by the number of `processes`, rounded down. By default the error is returned, and
+    /// the caller decides, such as a rule of `limiter-tower` by
+    /// [`OnStoreFailure`](limiter_core::OnStoreFailure).
     ///
-    /// An outage is logged once with its cause, at WARN, and its end at INFO: at the first such decision, or, if errors
-    /// are returned, when the circuit breaker opens. Such decisions are counted by [`Counters`](crate::Counters).
-    pub fn failure_policy(mut self, failure_policy: FailurePolicy) -> Self {
-        self.settings.failure_policy = failure_policy;
+    /// Permits that the store admits through this process are charged to the share, too, so that an outage gives no key a
+    /// new allowance of this process. [`Source::Local`](limiter_core::Source::Local) shows that a share decided. Refunds
+    /// and resets return the error. [`RedisLimiter::set_processes`] changes the number later.
+    ///
+    /// An outage is logged once with its cause, at WARN, and its end at INFO: at the first decision by the share, or, if
+    /// errors are returned, when the circuit breaker opens.
+    pub fn local_share(mut self, processes: NonZeroU32) -> Self {
+        self.settings.local_share = Some(processes);
         self
     }
 
@@ -268,9 +276,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`connect`](crate::connect()) and [`Builder::build_on`]. An unreachable server is not an error: checks are
-    /// decided by the failure policy until it replies. To insist on a server, use [`Builder::build_on`] with a connection
-    /// that is [required](crate::ConnectOptions::with_required_connection).
+    /// As [`connect`](crate::connect()) and [`Builder::build_on`]. An unreachable server is not an error: until it
+    /// replies, checks return errors or are decided by the [share](Self::local_share). To insist on a server, use
+    /// [`Builder::build_on`] with a connection that is [required](crate::ConnectOptions::with_required_connection).
     pub async fn connect(self, url: &str) -> Result<RedisLimiter, Error> {
         self.build_on(connect(url).await?)
     }

@@ -1,6 +1,6 @@
 //! What the handles of a limiter share, apart from the way to the store.
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use foldhash::{SharedSeed, quality::SeedableRandomState};
 use limiter_core::{Clock, Error, LimiterId, Policy, Timestamp};
@@ -9,10 +9,7 @@ use crate::{
     client::{ScriptClient, credentials::Hidden},
     events::{Event, Events},
     keys::Keys,
-    local::{
-        denials::Denials,
-        fallback::{FailurePolicy, Local},
-    },
+    local::{denials::Denials, fallback::Local},
     observer::{Observer, ObserverQueue},
     outage_log::OutageLog,
     scripts::Scripts,
@@ -24,7 +21,8 @@ pub(crate) struct Settings {
     pub(crate) prefix: String,
     pub(crate) key_secret: Option<Hidden<Vec<u8>>>,
     pub(crate) deadline: Duration,
-    pub(crate) failure_policy: FailurePolicy,
+    /// How many processes share the store, if this one decides by its share while the store can't.
+    pub(crate) local_share: Option<NonZeroU32>,
     /// The capacity of the cache of denials.
     pub(crate) denials: usize,
     pub(crate) batching: bool,
@@ -67,8 +65,7 @@ impl Settings {
             ObserverQueue::new(it.0, Box::new(move |task| client.spawn_blocking(task)))
         });
         let outage_log = Arc::new(OutageLog::new(Arc::clone(&self.clock.0)));
-        let returns_errors = self.failure_policy == FailurePolicy::ReturnError;
-        let breaker_log = returns_errors.then(|| Arc::clone(&outage_log));
+        let breaker_log = self.local_share.is_none().then(|| Arc::clone(&outage_log));
         (Events::new(name, observer, breaker_log), outage_log)
     }
 }
@@ -101,7 +98,10 @@ impl Context {
             denials: Denials::new(settings.denials, settings.hasher()),
             events,
             outage_log,
-            local: settings.failure_policy.local(&policy, &settings.clock.0)?,
+            local: settings
+                .local_share
+                .map(|processes| Local::new(processes, &policy, Arc::clone(&settings.clock.0)))
+                .transpose()?,
             settings,
             policy,
         })

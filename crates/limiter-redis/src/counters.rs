@@ -35,8 +35,7 @@ macro_rules! counters {
     ($($(#[$docs:meta])+ $name:ident,)+) => {
         /// What a limiter and all its handles have counted in this process since the limiter was built.
         ///
-        /// A check that ends with a decision is in one of `admitted`, `refused`, `cached` and the three
-        /// fallbacks. Each counter only grows. The counters are read one after the other, so checks that
+        /// A check that ends with a decision is in one of `admitted`, `refused`, `cached` and `decided_locally`. Each counter only grows. The counters are read one after the other, so checks that
         /// end meanwhile may be in some and not yet in others.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
@@ -66,12 +65,8 @@ counters! {
     /// Checks that were refused by a cached denial, or because a lease is not asked for yet, without asking the
     /// store.
     cached,
-    /// Checks that were admitted by [`FailurePolicy::Allow`](crate::FailurePolicy::Allow).
-    fallback_allow,
-    /// Checks that were refused by [`FailurePolicy::Deny`](crate::FailurePolicy::Deny).
-    fallback_deny,
-    /// Checks, reservations and peeks that a limiter in memory answered.
-    fallback_local,
+    /// Checks, reservations and peeks that this process's [share](crate::Builder::local_share) answered.
+    decided_locally,
     /// Operations that the store did not execute: it was unreachable, busy, or could not write.
     unavailable,
     /// Operations that were sent and got no reply in time: each may have charged or not.

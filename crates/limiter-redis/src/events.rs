@@ -23,7 +23,7 @@ pub struct Event {
 #[non_exhaustive]
 pub enum EventKind {
     /// The circuit breaker opened: the server fails or replies too late, and is not called until a probe
-    /// succeeds. Checks get the fallback or an error at once.
+    /// succeeds. Checks return an error at once, or are decided by the share.
     BreakerOpened,
     /// A probe succeeded, so the circuit breaker closed: the server is called again.
     BreakerClosed,
@@ -32,8 +32,8 @@ pub enum EventKind {
     StoreError(Error),
     /// A refund was not confirmed by the store, so its permits may stay charged.
     RefundFailed(Error),
-    /// A check was decided without the store.
-    Fallback(FallbackKind),
+    /// A check was decided by this process's [share](crate::Builder::local_share), without the store.
+    DecidedLocally,
     /// A permit of a request in flight was lost: it does not count any more, although the request holds it.
     PermitLost,
     /// So many permits were not in the store when they were renewed, and were added again: the store has lost them, or
@@ -41,29 +41,6 @@ pub enum EventKind {
     PermitsRestored(u64),
     /// So many permits of requests that have ended were not given back, so they count until they expire.
     ReleaseFailed(u64, Error),
-}
-
-/// How a check was decided without the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FallbackKind {
-    /// Admitted, and not counted.
-    Allow,
-    /// Refused.
-    Deny,
-    /// Decided by a limiter in memory.
-    Local,
-}
-
-impl FallbackKind {
-    /// Returns what follows for checks, for the log.
-    pub(crate) const fn follows(self) -> &'static str {
-        match self {
-            Self::Allow => "checks are admitted and not counted",
-            Self::Deny => "checks are refused",
-            Self::Local => "checks are decided in this process's memory",
-        }
-    }
 }
 
 impl Event {
@@ -97,7 +74,6 @@ impl Event {
 impl EventKind {
     /// Returns the name for metrics and the counter.
     fn name_and_count(&self) -> (&'static str, fn(&Tally) -> &Count) {
-        use FallbackKind::{Allow, Deny, Local};
         match self {
             Self::BreakerOpened => ("breaker_opened", |tally| &tally.breaker_opened),
             Self::BreakerClosed => ("breaker_closed", |tally| &tally.breaker_closed),
@@ -107,9 +83,7 @@ impl EventKind {
                 _ => ("unexpected", |tally| &tally.unexpected),
             },
             Self::RefundFailed(_) => ("refund_failed", |tally| &tally.refunds_failed),
-            Self::Fallback(Allow) => ("fallback_allow", |tally| &tally.fallback_allow),
-            Self::Fallback(Deny) => ("fallback_deny", |tally| &tally.fallback_deny),
-            Self::Fallback(Local) => ("fallback_local", |tally| &tally.fallback_local),
+            Self::DecidedLocally => ("decided_locally", |tally| &tally.decided_locally),
             Self::PermitLost => ("permit_lost", |tally| &tally.permits_lost),
             Self::PermitsRestored(_) => ("permits_restored", |tally| &tally.permits_restored),
             Self::ReleaseFailed(..) => ("release_failed", |tally| &tally.releases_failed),
@@ -141,7 +115,7 @@ pub(crate) struct Events {
     policy: String,
     pub(crate) tally: Tally,
     observer: Option<Arc<ObserverQueue<Event>>>,
-    /// Logs open circuit breakers, unless checks have a fallback, which is logged.
+    /// Logs open circuit breakers, unless a share decides, which is logged.
     breaker_log: Option<Arc<OutageLog>>,
 }
 

@@ -12,8 +12,10 @@
 ///
 /// [`Builder::observer`]: crate::Builder::observer
 /// [`Decision::source`]: limiter_core::Decision::source
-/// [`FailurePolicy`]: crate::FailurePolicy
+/// [`Builder::local_share`]: crate::Builder::local_share
 /// [`Fault`]: crate::Fault
+/// [`OnStoreFailure`]: limiter_core::OnStoreFailure
+/// [`OnStoreFailure::admits`]: limiter_core::OnStoreFailure::admits
 /// [`kind`]: limiter_core::ErrorKind
 /// [`CallError::of`]: crate::CallError::of
 /// [`Connection::is_connected`]: crate::Connection::is_connected
@@ -30,7 +32,7 @@ pub mod failure {}
 /// [`Builder::lease`]: crate::Builder::lease
 /// [`Builder::lease_keys`]: crate::Builder::lease_keys
 /// [`Counters`]: crate::Counters
-/// [`FailurePolicy::Local`]: crate::FailurePolicy::Local
+/// [`Builder::local_share`]: crate::Builder::local_share
 /// [`RedisLimiter`]: crate::RedisLimiter
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
 /// [`RedisLimiter::lease`]: crate::RedisLimiter::lease

@@ -74,8 +74,8 @@ use crate::{
 ///
 /// The answers' errors have the kinds [`Unavailable`](ErrorKind::Unavailable) (no permit was taken),
 /// [`Undetermined`](ErrorKind::Undetermined) (one may have been taken, and is given back) and
-/// [`Unexpected`](ErrorKind::Unexpected) (for example because of a foreign value at the key). A
-/// [`FailurePolicy`](crate::FailurePolicy) replaces them.
+/// [`Unexpected`](ErrorKind::Unexpected) (for example because of a foreign value at the key). With a
+/// [share](crate::RedisInFlightBuilder::local_share), this process decides in their place.
 pub struct RedisInFlight<C: ScriptClient = Connection> {
     shared: Arc<Shared<C>>,
 }
@@ -104,10 +104,12 @@ impl<C: ScriptClient> RedisInFlight<C> {
         Ok(())
     }
 
-    /// Sets how many processes share the store, for [`FailurePolicy::Local`](crate::FailurePolicy::Local). Does nothing
-    /// under another failure policy.
+    /// Sets how many processes share the store, for this process's
+    /// [share](crate::RedisInFlightBuilder::local_share). Does nothing if the limiter has none.
     pub fn set_processes(&self, processes: NonZeroU32) {
-        self.shared.processes.store(processes.get(), Relaxed);
+        if let Some(current) = &self.shared.processes {
+            current.store(processes.get(), Relaxed);
+        }
     }
 
     /// Returns how long a permit lasts in the store without renewal.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use limiter_core::{Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Reservation};
+use limiter_core::{
+    Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Reservation, Source,
+};
 
 use crate::{
     call::decide::{Decide, Part},
@@ -131,7 +133,7 @@ impl<C: ScriptClient> List<C> {
         }
     }
 
-    /// Asks the fallbacks for what is not decided, until one refuses, and returns whether all have admitted.
+    /// Asks the shares for what is not decided, until one refuses, and returns whether all have admitted.
     fn fall_back(&mut self, error: Error) -> Result<bool, Error> {
         for (place, decided) in self.places.iter().zip(&mut self.decided) {
             if decided.is_none() {
@@ -144,7 +146,7 @@ impl<C: ScriptClient> List<C> {
         Ok(true)
     }
 
-    /// Gives back what leases and fallbacks have charged. The call of the list itself charges all or none.
+    /// Gives back what leases and shares have charged. The call of the list itself charges all or none.
     async fn give_back(&mut self) {
         for (place, decided) in self.places.iter().zip(&mut self.decided) {
             let Some(charged) = decided.take() else { continue };
@@ -174,22 +176,23 @@ impl<C: ScriptClient> Place<C> {
         limiter.lease().is_none().then(|| limiter.cached_denial(key, *cost))?
     }
 
-    /// Returns the decision of the fallback, if there is one.
+    /// Returns the decision of this process's share, if there is one.
     fn fallback(&self, error: &Error) -> Option<Reservation> {
         let Self { limiter, part: Part { key, cost, only_asks, .. } } = self;
-        if !only_asks {
-            return limiter.fallback(key, *cost, Ask::Within(Duration::ZERO), error);
-        }
-        let local = limiter.locally(key, error, |local| local.peek(key)).map(|usage| {
-            match usage.remaining() >= cost.get() {
-                true => Decision::admitted(usage),
-                false => Decision::refused(usage, Some(usage.reset_after())),
+        limiter.locally(key, error, |local| {
+            if !only_asks {
+                return local.reserve(key, *cost, Ask::Within(Duration::ZERO));
             }
-        });
-        let decision = local.or_else(|| limiter.without_store(key, error))?;
-        Some(match decision.is_admitted() {
-            true => Reservation::uncounted(decision, 0),
-            false => Reservation::refused(decision),
+            let usage = local.peek(key);
+            match usage.remaining() >= cost.get() {
+                true => {
+                    Reservation::uncounted(Decision::admitted(usage).with_source(Source::Local), 0)
+                }
+                false => {
+                    let refused = Decision::refused(usage, Some(usage.reset_after()));
+                    Reservation::refused(refused.with_source(Source::Local))
+                }
+            }
         })
     }
 }

@@ -22,7 +22,7 @@
 //!
 //! The [`guide`] has chapters on failures of the server and on Redis in production.
 //!
-//! [`RedisLimiter::builder`] sets the prefix of the keys, the deadline, the failure policy and more.
+//! [`RedisLimiter::builder`] sets the prefix of the keys, the deadline, the share for outages and more.
 //! [`RedisLimiter::with_policy`] returns a handle on the same states under another policy, for tiers,
 //! for customers' own quotas and for reloads.
 //!
@@ -32,8 +32,8 @@
 //!
 //! # Slow and unreachable servers
 //!
-//! An answer takes at most its deadline, 50 ms by default. Then a [`FailurePolicy`] decides: it returns
-//! the error, admits, refuses, or asks a limiter in memory that has this process's share of the quotas.
+//! An answer takes at most its deadline, 50 ms by default. Then it is an error, and the caller decides what follows; or
+//! this process decides in memory, by its [share](Builder::local_share) of the quotas.
 //! After a few failures a circuit breaker opens, and requests don't wait any more: see
 //! [`guide::failure`].
 //!
@@ -130,14 +130,13 @@ pub use client::{
     options::ConnectOptions,
 };
 pub use counters::Counters;
-pub use events::{Event, EventKind, FallbackKind};
+pub use events::{Event, EventKind};
 #[cfg(feature = "fred-client")]
 pub use fred;
 pub use in_flight::{RedisInFlight, builder::RedisInFlightBuilder};
 #[doc(hidden)]
 pub use keys::{IN_FLIGHT, LEASES, stored_family};
 pub use limiter::RedisLimiter;
-pub use local::fallback::FailurePolicy;
 #[cfg(feature = "tls")]
 pub use rustls;
 #[cfg(feature = "serde")]

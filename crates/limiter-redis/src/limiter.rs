@@ -36,8 +36,8 @@ use crate::{
 /// The answers' errors have the kinds [`Unavailable`](limiter_core::ErrorKind::Unavailable) (nothing
 /// was charged), [`Undetermined`](limiter_core::ErrorKind::Undetermined) (it may have been charged) and
 /// [`Unexpected`](limiter_core::ErrorKind::Unexpected) (the server replied with an error that this
-/// library does not know, for example because of a foreign value at the key). A
-/// [`FailurePolicy`](crate::FailurePolicy) replaces errors of checks and reservations by decisions.
+/// library does not know, for example because of a foreign value at the key). With a
+/// [share](crate::Builder::local_share), this process decides checks and reservations in their place.
 pub struct RedisLimiter<C: ScriptClient = Connection> {
     pub(crate) sender: Arc<Sender<C>>,
     handles: Arc<Handles>,
@@ -151,9 +151,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
         Ok(all.into_iter().map(Vec::from).collect())
     }
 
-    /// Sets how many processes share the store, for
-    /// [`FailurePolicy::Local`](crate::FailurePolicy::Local), through all handles of the limiter.
-    /// Does nothing under another failure policy.
+    /// Sets how many processes share the store, for this process's [share](crate::Builder::local_share), through all
+    /// handles of the limiter. Does nothing if the limiter has none.
     pub fn set_processes(&self, processes: NonZeroU32) {
         if let Some(local) = &self.handle.local {
             local.set_processes(processes);

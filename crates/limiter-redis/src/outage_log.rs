@@ -22,6 +22,10 @@ pub(crate) struct OutageLog {
     dampers: Mutex<HashMap<Cause, Damper>>,
 }
 
+/// What follows for checks.
+const BY_SHARE: &str = "checks are decided in this process's memory";
+const WITH_ERRORS: &str = "checks return errors";
+
 /// Why the store did not decide, each logged by itself: the node of the cluster, and the fault, which is `None` if the
 /// call was not begun, or if the circuit breaker opened.
 type Cause = (Option<Arc<str>>, Option<Fault>);
@@ -34,23 +38,17 @@ impl OutageLog {
         Self { clock, failing: AtomicBool::new(false), dampers: Mutex::default() }
     }
 
-    /// Notes that a check under `policy` was decided without the store, and what `follows` for checks.
-    pub(crate) fn begins(
-        &self,
-        follows: &str,
-        policy: &str,
-        node: Option<Arc<str>>,
-        error: &Error,
-    ) {
+    /// Notes that a check under `policy` was decided by this process's share, because of `error`.
+    pub(crate) fn decided_locally(&self, policy: &str, node: Option<Arc<str>>, error: &Error) {
         let call = CallError::of(error);
         // Without the policy's name, which the line has.
         let why: &dyn Display = call.map_or(error, |call| call);
-        self.log((node, call.map(CallError::fault)), policy, follows, why);
+        self.log((node, call.map(CallError::fault)), policy, BY_SHARE, why);
     }
 
     /// Notes that the circuit breaker is open, so that checks under `policy` return errors.
     pub(crate) fn breaker_is_open(&self, policy: &str, node: Option<Arc<str>>, why: &str) {
-        self.log((node, None), policy, "checks return errors", &why);
+        self.log((node, None), policy, WITH_ERRORS, &why);
     }
 
     fn log(&self, cause: Cause, policy: &str, follows: &str, why: &dyn Display) {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    num::NonZeroU32,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -10,7 +11,7 @@ use limiter_core::{Error, ErrorKind, Policy};
 use serde::Deserialize;
 
 use crate::{
-    Builder, ConnectOptions, Connection, FailurePolicy, RedisLimiter,
+    Builder, ConnectOptions, Connection, RedisLimiter,
     client::credentials::{Credentials, Hidden},
     connect_with,
     context::Settings,
@@ -30,7 +31,7 @@ use crate::{
 ///     prefix = "limiter"
 ///     key_secret_file = "/run/secrets/limiter"      # none
 ///     deadline_ms = 50
-///     failure_policy = "return_error"               # or "allow", "deny", { local = { processes = 4 } }
+///     local_share = { processes = 4 }               # none
 ///     breaker = { failures = 5, open_ms = 100 }
 ///     batching = true
 ///     denial_cache = 10_000
@@ -63,13 +64,18 @@ pub struct RedisSettings {
     key_secret: Option<Hidden<String>>,
     key_secret_file: Option<PathBuf>,
     deadline_ms: Option<u64>,
-    #[serde(default)]
-    failure_policy: FailurePolicy,
+    local_share: Option<LocalShare>,
     #[serde(default)]
     breaker: Breaker,
     batching: Option<bool>,
     denial_cache: Option<usize>,
     lease: Option<bool>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LocalShare {
+    processes: NonZeroU32,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -141,13 +147,13 @@ impl RedisSettings {
                 *setting = given;
             }
         }
-        let mut builder = RedisLimiter::builder(policy).failure_policy(self.failure_policy);
+        let mut builder = RedisLimiter::builder(policy);
         // Without `..`, so that a new setting fails to compile until it is read from files, or listed as not in them.
         let Settings {
             prefix,
             key_secret,
             deadline,
-            failure_policy: _,
+            local_share,
             denials,
             batching,
             lease,
@@ -162,6 +168,7 @@ impl RedisSettings {
         set(prefix, self.prefix.clone());
         *key_secret = self.secret()?.map(Hidden);
         set(deadline, self.deadline_ms.map(Duration::from_millis));
+        *local_share = self.local_share.as_ref().map(|share| share.processes);
         set(batching, self.batching);
         set(denials, self.denial_cache);
         set(lease, self.lease);

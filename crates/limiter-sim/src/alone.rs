@@ -274,8 +274,7 @@ impl Alone {
                 records.decides(moment, operation, answer);
                 records.ends(moment, operation, End::Answered);
                 let refusal = Refusal { decision, received: moment.now };
-                let failed = matches!(source, Source::Failure | Source::Local);
-                (!failed).then_some((!decision.is_admitted()).then_some(refusal))
+                (source != Source::Local).then_some((!decision.is_admitted()).then_some(refusal))
             }
             Err(error) => {
                 records.ends(moment, operation, End::Failed(&error));

@@ -36,8 +36,8 @@
 //!   leases of a quota that is slower or has a longer window than another one in use. A receipt from before another quota
 //!   was used may give back later charges.
 //! - *A reservation that one of several limits delays* lets a limit by GCRA drain. What is refunded meanwhile comes on top.
-//! - Decisions by a failure policy are not the store's, and are not checked against its bound. Those of a process's share
-//!   are checked against the bound of the share, by every algorithm.
+//! - Decisions by a process's share are not the store's. They are checked against the bound of the share, by every
+//!   algorithm.
 //! - *Refusals from before an incarnation* say nothing of waits after it.
 //!
 //! Nothing else is excused: lost, late and held messages, cuts, partitions, errors, stopped and killed processes, slewed

@@ -7,7 +7,7 @@ mod services;
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use limiter_core::{Algorithm, Error, Limit, Policy, Slots};
-use limiter_redis::{FailurePolicy, RedisLimiter};
+use limiter_redis::RedisLimiter;
 
 use crate::{
     auditor::{Auditor, Services},
@@ -38,7 +38,8 @@ struct Group {
 /// The settings of a process for a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
-    failure: FailurePolicy,
+    /// How many processes share the store, if this one decides by its share while the store can't.
+    share: Option<NonZeroU32>,
     lease: bool,
     batching: bool,
     /// How many denials are cached, and of how many keys permits are leased.
@@ -108,26 +109,18 @@ impl Fleet {
         let of_local: Vec<_> =
             std::iter::once(Algorithm::Gcra).chain(picked.into_iter().flatten()).collect();
         let kinds = [
-            (
-                FailurePolicy::ReturnError,
-                false,
-                vec![Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingLog],
-            ),
-            (
-                FailurePolicy::Allow,
-                false,
-                vec![Algorithm::SlidingCounter, Algorithm::SubWindows(slots)],
-            ),
-            (FailurePolicy::Local { processes }, random.below(2) == 0, of_local),
-            (FailurePolicy::Deny, true, vec![Algorithm::FixedWindow, Algorithm::SlidingCounter]),
-            (FailurePolicy::ReturnError, true, vec![Algorithm::Gcra, Algorithm::AlignedWindow]),
+            (None, false, vec![Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingLog]),
+            (None, false, vec![Algorithm::SlidingCounter, Algorithm::SubWindows(slots)]),
+            (Some(processes), random.below(2) == 0, of_local),
+            (None, true, vec![Algorithm::FixedWindow, Algorithm::SlidingCounter]),
+            (None, true, vec![Algorithm::Gcra, Algorithm::AlignedWindow]),
         ];
         let first = random.below(5);
         let two = [first, (first + random.between(1, 4)) % 5];
         let one = concern.and_then(|concern| random.pick(concern.groups));
         let chosen = one.map_or(two.as_slice(), std::slice::from_ref);
         let mut groups = Vec::new();
-        for (number, (failure, lease, mut algorithms)) in (0_u64..).zip(kinds) {
+        for (number, (share, lease, mut algorithms)) in (0_u64..).zip(kinds) {
             if !chosen.contains(&number) {
                 continue;
             }
@@ -141,7 +134,7 @@ impl Fleet {
             let limiters = limiters.collect::<Result<_, _>>()?;
             let batching = random.below(4) > 0;
             let tables = *random.pick(&TABLES).unwrap_or(&TABLES[0]);
-            let tuning = Tuning { failure, lease, batching, tables };
+            let tuning = Tuning { share, lease, batching, tables };
             groups.push(Group { lease, tuning, limiters });
         }
         let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
@@ -186,17 +179,12 @@ impl Fleet {
     /// Returns other settings of a group.
     pub(crate) fn other_tuning(&self, group: usize, random: &mut Random) -> Tuning {
         let processes = self.processes;
-        let failures = [
-            FailurePolicy::ReturnError,
-            FailurePolicy::Allow,
-            FailurePolicy::Deny,
-            FailurePolicy::Local { processes },
-        ];
-        let failure = random.pick(&failures).copied().unwrap_or_default();
+        let shares = [None, Some(processes)];
+        let share = random.pick(&shares).copied().flatten();
         // Rules decide what follows when a store fails.
-        let failure = if self.services.is_some() { FailurePolicy::ReturnError } else { failure };
+        let share = share.filter(|_| self.services.is_none());
         Tuning {
-            failure,
+            share,
             lease: self.groups.get(group).is_some_and(|it| it.lease) && random.below(2) == 0,
             batching: random.below(2) == 0,
             tables: *random.pick(&TABLES).unwrap_or(&TABLES[0]),
@@ -213,12 +201,11 @@ impl Fleet {
     ) -> Result<Vec<RedisLimiter<SimClient>>, Error> {
         let mut limiters = Vec::new();
         for (group, tuning) in self.groups.iter().zip(tunings) {
-            let Tuning { failure, lease, batching, tables: (denials, lease_keys) } = *tuning;
+            let Tuning { share, lease, batching, tables: (denials, lease_keys) } = *tuning;
             let mut policies = group.limiters.iter().filter_map(|tiers| tiers.first());
             let Some(first) = policies.next() else { continue };
-            let first = RedisLimiter::builder(first.clone())
+            let mut builder = RedisLimiter::builder(first.clone())
                 .deadline(Duration::from_micros(self.trips.deadline))
-                .failure_policy(failure)
                 // Some processes share keys with those that lease, and don't lease themselves: they charge up to the
                 // whole capacity, of which leases keep something back.
                 .lease(lease && random.below(3) > 0)
@@ -226,8 +213,11 @@ impl Fleet {
                 .denial_cache(denials)
                 .lease_keys(lease_keys)
                 .clock(clock.clone())
-                .seed(random.next())
-                .build_on(client.clone())?;
+                .seed(random.next());
+            if let Some(processes) = share {
+                builder = builder.local_share(processes);
+            }
+            let first = builder.build_on(client.clone())?;
             let others = policies.map(|policy| first.sibling(policy));
             let others = others.collect::<Result<Vec<_>, _>>()?;
             limiters.push(first);

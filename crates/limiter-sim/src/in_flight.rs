@@ -45,17 +45,19 @@ impl InFlight {
         for kind in &plan.limiters {
             let lost = Arc::new(AtomicU64::new(0));
             let events = Arc::clone(&lost);
-            let inner = RedisInFlight::builder(kind.name, kind.limit)
+            let mut builder = RedisInFlight::builder(kind.name, kind.limit)
                 .expires_after(Duration::from_micros(kind.expiry))
                 .deadline(Duration::from_micros(deadline))
-                .failure_policy(kind.failure)
                 .clock(clock.clone())
                 .seed(random.next())
                 .observer(move |event| {
                     let is_lost = matches!(event.kind(), EventKind::PermitLost);
                     events.fetch_add(u64::from(is_lost), Relaxed);
-                })
-                .build_on(client.clone())?;
+                });
+            if let Some(processes) = kind.share {
+                builder = builder.local_share(processes);
+            }
+            let inner = builder.build_on(client.clone())?;
             limiters.push(Limiter { inner, lost });
         }
         let is_strict = random.below(4) > 0;

@@ -5,8 +5,6 @@
 
 use std::num::NonZeroU32;
 
-use limiter_redis::FailurePolicy;
-
 use crate::{fault::Fault, random::Random, trips::Trips, vocabulary::Micros, wrong::Wrong};
 
 /// What separates the numbers of a world with requests in flight from those of the same seed without.
@@ -33,7 +31,8 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) limit: u32,
     pub(crate) expiry: Micros,
-    pub(crate) failure: FailurePolicy,
+    /// How many processes share the store, if each decides by its share while the store can't.
+    pub(crate) share: Option<NonZeroU32>,
 }
 
 /// The names of the limiters.
@@ -56,17 +55,11 @@ impl Plan {
         let least = (3 * trips.deadline).max(300_000);
         let mut limiters = Vec::new();
         for name in NAMES {
-            let failures = [
-                FailurePolicy::ReturnError,
-                FailurePolicy::Allow,
-                FailurePolicy::Deny,
-                FailurePolicy::Local { processes },
-            ];
-            let mut failure = random.pick(&failures).copied().unwrap_or_default();
+            let mut share = random.pick(&[None, Some(processes)]).copied().flatten();
             let mut limit = u32::try_from(random.between(1, 6)).unwrap_or(1);
             let mut expiry = random.between(least, 2_000_000);
             if let Some(wrong) = wrong.filter(|it| it.is_of_in_flight()) {
-                (failure, limit) = (FailurePolicy::ReturnError, limit.div_ceil(2));
+                (share, limit) = (None, limit.div_ceil(2));
                 expiry = match wrong {
                     Wrong::LeavesEarly => expiry,
                     // A key lasts a second longer than its permits.
@@ -74,7 +67,7 @@ impl Plan {
                     _ => random.between(least, 2 * least),
                 };
             }
-            limiters.push(Kind { name, limit, expiry, failure });
+            limiters.push(Kind { name, limit, expiry, share });
         }
         let longest_pause = match wrong {
             // The server has another deadline than the holder for a few milliseconds.

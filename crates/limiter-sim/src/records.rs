@@ -180,19 +180,14 @@ impl Records {
         let tally = self.tally(process, limiter);
         let mut account = Account { subject, share_of: None };
         match source {
-            Source::Local | Source::Failure => {
+            Source::Local => {
+                account.share_of = Some(process);
                 tally.fell_back += 1;
                 self.auditor.attributions.has_no_reply(process, subject, moment.now);
             }
             // A charge afterwards decides nothing.
             _ if of_request.is_some() => {}
             _ => tally.decided += 1,
-        }
-        match source {
-            Source::Local => account.share_of = Some(process),
-            // It is counted nowhere.
-            Source::Failure => return None,
-            _ => {}
         }
         let node = self.auditor.node(subject);
         let (from, to) = (asked.passed(node), moment.passed(node));

@@ -20,7 +20,7 @@ impl File {
         let text = include_str!("../limits.toml").replace("/min", "/h");
         let text = text.replace("redis://127.0.0.1:6379\"", &format!("{}\"", server.url()));
         // A busy machine is not an outage.
-        let text = text.replace("failure_policy", "deadline_ms = 20_000\nfailure_policy");
+        let text = text.replace("local_share", "deadline_ms = 20_000\nlocal_share");
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
         let file = Self { path, text };
         file.write(&file.text);

@@ -44,9 +44,9 @@ use crate::{Cost, Decision, Demand, Error, Key, Limiter, LimiterFuture, Receipt,
 ///   the block. A process that caches such a refusal repeats it, for at most a second through Redis.
 /// - If a store fails while a block is being written, the key is refused until its oldest strike no longer counts, and may
 ///   not be blocked. The next strike then starts a block.
-/// - A strike that has no state, because the [table is full](Source::FullTable) or by the
-///   [failure policy](Source::Failure) of a store, never starts a block. Where a [fallback](Source::Local) has a share of
-///   each quota, that share of the strikes starts a block, which lasts longer: as long as `strike` says.
+/// - A strike that has no state, because the [table is full](Source::FullTable) or the store [failed](Source::Failure),
+///   never starts a block. Where a process decides by its [share](Source::Local) of each quota, that share of the strikes
+///   starts a block, which lasts longer: as long as `strike` says.
 #[derive(Clone)]
 pub struct Blocks(Arc<States>);
 
@@ -244,7 +244,7 @@ impl States {
     }
 
     /// Raises the level, and returns its index and the receipt. `None` if nothing was charged: the table is full, or the
-    /// store's failure policy has decided.
+    /// store has failed.
     async fn raise(&self, key: &Key<'_>) -> Result<Option<(usize, Option<Receipt>)>, Error> {
         let Some(levels) = &self.levels else { return Ok(Some((0, None))) };
         let raised = levels.take_up_to(key, Cost::ONE).await?;

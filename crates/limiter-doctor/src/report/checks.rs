@@ -27,7 +27,8 @@ pub(super) async fn examine(connection: &Connection, prefix: &str, findings: &mu
         match decide(connection, prefix, policy, quota).await {
             Ok(times) => latency(&format!("{name} ({quota})"), times, findings),
             Err(error) => {
-                let advice = "until this succeeds, limiters decide by their failure policy";
+                let advice =
+                    "until this succeeds, limiters return errors, or decide by a share in memory";
                 findings.problem(name, error.to_string(), advice);
             }
         }

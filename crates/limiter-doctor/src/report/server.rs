@@ -38,7 +38,7 @@ fn no_info(server: &str, error: &CallError, findings: &mut Findings) -> bool {
         findings.advise(server, format!("INFO is not permitted: {why}"), advice);
     } else {
         let advice = "check the address, the password and the network. Until it replies, limiters \
-                      decide by their failure policy";
+                      return errors, or decide by a share in memory";
         findings.problem(server, format!("no reply: {why}"), advice);
     }
     answered
@@ -67,7 +67,8 @@ fn role(server: &str, info: &Info, findings: &mut Findings) {
         findings.problem(server, "is a replica, which can't write", advice);
     }
     if info.get("loading") == Some("1") {
-        let advice = "wait until it has loaded its data. Until then, limiters decide by their failure policy";
+        let advice = "wait until it has loaded its data. Until then, limiters return errors, or decide by a \
+                      share in memory";
         findings.problem(server, "is loading its data", advice);
     }
 }
@@ -87,8 +88,8 @@ fn eviction(server: &str, info: &Info, findings: &mut Findings) {
     };
     if policy == "noeviction" {
         if percent >= 80 {
-            let advice =
-                "give it more memory: when it is full, limiters decide by their failure policy";
+            let advice = "give it more memory: when it is full, limiters return errors, or decide by a share \
+                          in memory";
             findings.advise(server, uses, advice);
         } else {
             findings.fine(server, format!("evicts no keys, and {uses}"));

@@ -16,7 +16,7 @@ use crate::{
         ScriptClient,
         faults::{CallError, Outcome, reported},
     },
-    events::{EventKind, FallbackKind},
+    events::EventKind,
     handle::Handle,
 };
 
@@ -98,12 +98,12 @@ impl<C: ScriptClient> Sender<C> {
         self.context.events.report(kind, handle.policy.name(), || self.node_of(key));
     }
 
-    /// Counts, reports and logs that a check was decided without the store, because of `error`.
+    /// Counts, reports and logs that a check was decided by this process's share, because of `error`.
     #[cold]
-    pub(crate) fn fell_back(&self, kind: FallbackKind, error: &Error, handle: &Handle, key: &[u8]) {
-        self.report(EventKind::Fallback(kind), handle, key);
+    pub(crate) fn decided_locally(&self, error: &Error, handle: &Handle, key: &[u8]) {
+        self.report(EventKind::DecidedLocally, handle, key);
         let (log, node) = (&self.context.outage_log, self.node_of(key));
-        log.begins(kind.follows(), handle.policy.name(), node, error);
+        log.decided_locally(handle.policy.name(), node, error);
     }
 
     /// Returns the circuit breaker of the server that has the key.

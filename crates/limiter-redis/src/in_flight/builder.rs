@@ -2,6 +2,7 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
+    num::NonZeroU32,
     sync::Arc,
     time::Duration,
 };
@@ -18,20 +19,19 @@ use crate::{
     context::Settings,
     events::Event,
     limiter::RedisLimiter,
-    local::fallback::FailurePolicy,
 };
 
 /// Builds a [`RedisInFlight`]. Ends with [`connect`](Self::connect), or with [`build_on`](Self::build_on) for a client
 /// that the program has.
 ///
 /// ```no_run
-/// use std::time::Duration;
-/// use limiter_redis::{FailurePolicy, RedisInFlight};
+/// use std::{num::NonZeroU32, time::Duration};
+/// use limiter_redis::RedisInFlight;
 ///
 /// # async fn example() -> Result<(), limiter_core::Error> {
 /// let uploads = RedisInFlight::builder("uploads", 3)
 ///     .expires_after(Duration::from_secs(10))
-///     .failure_policy(FailurePolicy::Allow)
+///     .local_share(NonZeroU32::new(4).unwrap())
 ///     .connect("redis://127.0.0.1:6379")
 ///     .await?;
 /// # Ok(())
@@ -89,12 +89,13 @@ impl RedisInFlightBuilder {
         self
     }
 
-    /// Sets what is decided while the store can't decide. The default is to return the error.
+    /// Lets this process decide in memory while the store can't, by its share of the limit: the limit divided by the
+    /// number of `processes`, rounded down, and one at least. By default the error is returned. See
+    /// [`Builder::local_share`](crate::Builder::local_share).
     ///
-    /// [`FailurePolicy::Local`] divides the limit by the number of processes, and admits one request at least. Permits
-    /// that this process has from the store count, too. A peek is decided in the same way.
-    pub fn failure_policy(mut self, failure_policy: FailurePolicy) -> Self {
-        self.settings.failure_policy = failure_policy;
+    /// Permits that this process has from the store count, too. A peek is decided in the same way.
+    pub fn local_share(mut self, processes: NonZeroU32) -> Self {
+        self.settings.local_share = Some(processes);
         self
     }
 
@@ -162,11 +163,7 @@ impl RedisInFlightBuilder {
         check_in_flight(&name, limit)?;
         settings.check()?;
         expiry.check(settings.deadline)?;
-        let processes = match settings.failure_policy {
-            FailurePolicy::Local { processes } => processes.get(),
-            _ => 1,
-        };
-        let shared = Shared::new(client, (id, &name, limit), (settings, expiry, processes))?;
+        let shared = Shared::new(client, (id, &name, limit), (settings, expiry))?;
         Ok(RedisInFlight { shared: Arc::new(shared) })
     }
 }

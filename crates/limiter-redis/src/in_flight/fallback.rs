@@ -1,4 +1,4 @@
-//! Answers by the failure policy, after the store has returned an error.
+//! Answers by this process's share, after the store has returned an error.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use limiter_core::{Entry, Error, HeldPermit, InFlightPermit, Occupancy, Source};
 
 use super::shared::Shared;
-use crate::{client::ScriptClient, events::FallbackKind, local::fallback::FailurePolicy};
+use crate::client::ScriptClient;
 
 /// A permit that the store does not count, while it fails.
 struct LocalPermit<C: ScriptClient> {
@@ -23,64 +23,41 @@ impl<C: ScriptClient> Drop for LocalPermit<C> {
 }
 
 impl<C: ScriptClient> Shared<C> {
-    /// Returns the fallback's answer to a request, or the error.
+    /// Returns the share's answer to a request, or the error if there is no share.
     pub(super) fn enter_without_store(
         self: &Arc<Self>,
         key: Bytes,
         limit: u32,
         error: Error,
     ) -> Result<Entry, Error> {
-        let (entry, kind) = match self.settings.failure_policy {
-            FailurePolicy::ReturnError => return Err(error),
-            FailurePolicy::Allow if limit > 0 => {
-                (Entry::uncounted(unknown(0, limit)), FallbackKind::Allow)
+        let Some(share) = self.share(limit) else { return Err(error) };
+        self.decided_locally(&error, &key);
+        Ok(match self.table.add_local(&key, share) {
+            Ok(held) => {
+                let permit = LocalPermit { shared: Arc::clone(self), key };
+                Entry::admitted(InFlightPermit::new(permit), local(held, share))
             }
-            FailurePolicy::Allow | FailurePolicy::Deny => {
-                (Entry::refused(unknown(limit, limit)), FallbackKind::Deny)
-            }
-            FailurePolicy::Local { .. } => {
-                let share = self.share(limit);
-                let entry = match self.table.add_local(&key, share) {
-                    Ok(held) => {
-                        let permit = LocalPermit { shared: Arc::clone(self), key: key.clone() };
-                        Entry::admitted(InFlightPermit::new(permit), local(held, share))
-                    }
-                    Err(held) => Entry::refused(local(held, share)),
-                };
-                (entry, FallbackKind::Local)
-            }
-        };
-        self.fell_back(kind, &error, &key);
-        Ok(entry)
+            Err(held) => Entry::refused(local(held, share)),
+        })
     }
 
-    /// Returns how many permits the fallback finds, or the error.
+    /// Returns how many permits this process holds of its share, or the error if there is no share.
     pub(super) fn peek_without_store(
         &self,
         key: &[u8],
         limit: u32,
         error: Error,
     ) -> Result<Occupancy, Error> {
-        let (occupancy, kind) = match self.settings.failure_policy {
-            FailurePolicy::ReturnError => return Err(error),
-            FailurePolicy::Allow => (unknown(0, limit), FallbackKind::Allow),
-            FailurePolicy::Deny => (unknown(limit, limit), FallbackKind::Deny),
-            FailurePolicy::Local { .. } => {
-                (local(self.table.held_of(key), self.share(limit)), FallbackKind::Local)
-            }
-        };
-        self.fell_back(kind, &error, key);
-        Ok(occupancy)
+        let Some(share) = self.share(limit) else { return Err(error) };
+        self.decided_locally(&error, key);
+        Ok(local(self.table.held_of(key), share))
     }
 
-    /// Returns this process's share of a limit: one at least, unless the limit is zero.
-    fn share(&self, limit: u32) -> u32 {
-        (limit / self.processes.load(Relaxed).max(1)).max(limit.min(1))
+    /// Returns this process's share of a limit, if it has one: one at least, unless the limit is zero.
+    fn share(&self, limit: u32) -> Option<u32> {
+        let processes = self.processes.as_ref()?.load(Relaxed);
+        Some((limit / processes.max(1)).max(limit.min(1)))
     }
-}
-
-fn unknown(held: u32, limit: u32) -> Occupancy {
-    Occupancy::new(held, limit).with_source(Source::Failure)
 }
 
 fn local(held: u32, share: u32) -> Occupancy {

@@ -28,7 +28,7 @@ use crate::{
         slot,
     },
     context::Settings,
-    events::{EventKind, Events, FallbackKind},
+    events::{EventKind, Events},
     keys::Keys,
     outage_log::OutageLog,
 };
@@ -56,8 +56,8 @@ pub(crate) struct Shared<C> {
     pub(super) leaves: Arc<Queue<Waiting>>,
     /// Whether a call may have keys in several slots: not after the server refused one with `CROSSSLOT`.
     pub(super) spans_slots: AtomicBool,
-    /// How many processes share the store, for the failure policy `Local`.
-    pub(super) processes: AtomicU32,
+    /// How many processes share the store, if this one decides by its share while the store can't.
+    pub(super) processes: Option<AtomicU32>,
     /// When the last lost permit was logged.
     pub(super) logged_lost: Mutex<Option<Timestamp>>,
 }
@@ -73,7 +73,7 @@ impl<C: ScriptClient> Shared<C> {
     pub(super) fn new(
         client: C,
         (id, name, limit): (LimiterId, &str, u32),
-        (settings, expiry, processes): (Settings, Expiry, u32),
+        (settings, expiry): (Settings, Expiry),
     ) -> Result<Self, Error> {
         let hasher = settings.hasher();
         let keys = Keys::of_in_flight(&settings.prefix, name, settings.secret())?;
@@ -94,7 +94,7 @@ impl<C: ScriptClient> Shared<C> {
             table: Table::new(expiry, hasher),
             leaves: Arc::default(),
             spans_slots: AtomicBool::new(client.supports_batches()),
-            processes: AtomicU32::new(processes),
+            processes: settings.local_share.map(|processes| AtomicU32::new(processes.get())),
             logged_lost: Mutex::new(None),
             settings,
             client,
@@ -231,12 +231,12 @@ impl<C: ScriptClient> Shared<C> {
         self.events.report(kind, &self.name, || breakers::node_of(&self.client, key));
     }
 
-    /// Counts, reports and logs that a request was decided without the store, because of `error`.
+    /// Counts, reports and logs that a request was decided by this process's share, because of `error`.
     #[cold]
-    pub(super) fn fell_back(&self, kind: FallbackKind, error: &Error, key: &[u8]) {
-        self.report(EventKind::Fallback(kind), key);
+    pub(super) fn decided_locally(&self, error: &Error, key: &[u8]) {
+        self.report(EventKind::DecidedLocally, key);
         let node = breakers::node_of(&self.client, key);
-        self.outage_log.begins(kind.follows(), &self.name, node, error);
+        self.outage_log.decided_locally(&self.name, node, error);
     }
 
     /// Returns whether a permit is lost, also if nothing but the clock shows that yet.

@@ -1,4 +1,4 @@
-//! Decisions while the store can't decide.
+//! Decisions by this process's share, while the store can't decide.
 
 use std::{
     num::NonZeroU32,
@@ -16,63 +16,6 @@ use limiter_core::{
 use super::share::share;
 use crate::scripts::Ask;
 
-/// What a limiter decides while its store is unreachable, too slow, or can't write.
-///
-/// [`Decision::source`] shows that the store had no part in such a decision.
-///
-/// Resets and refunds have no fallback: they return the error. A peek has one only with
-/// [`FailurePolicy::Local`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
-#[non_exhaustive]
-pub enum FailurePolicy {
-    /// Returns the error, so that the caller decides. `limiter-tower` has a setting for it.
-    #[default]
-    ReturnError,
-    /// Admits all requests without counting them, so that an outage of the store is not an outage of
-    /// the service.
-    Allow,
-    /// Refuses all requests. `limiter-tower` responds with status 503.
-    Deny,
-    /// Decides by a limiter in this process's memory, which has this process's share of each quota:
-    /// the quota divided by the number of processes, rounded down.
-    ///
-    /// Permits that the store admits through this process are charged there too, so that an outage
-    /// gives no key a new allowance of this process.
-    Local {
-        /// How many processes share the store. It can be changed later:
-        /// [`RedisLimiter::set_processes`](crate::RedisLimiter::set_processes).
-        processes: NonZeroU32,
-    },
-}
-
-/// The `retry_after` of a refusal without a state: roughly when the store is tried again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-impl FailurePolicy {
-    /// Returns the fallback in memory for `policy`, by the clock of the process, if there is one.
-    pub(crate) fn local(
-        self,
-        policy: &Policy,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<Option<Local>, Error> {
-        let Self::Local { processes } = self else { return Ok(None) };
-        Local::new(processes, policy, Arc::clone(clock)).map(Some)
-    }
-
-    /// Returns the decision that is the same for all requests, if there is one.
-    pub(crate) fn decision(self, policy: &Policy) -> Option<Decision> {
-        let limit = policy.limits().first().map_or(0, |limit| limit.quota().burst());
-        let decision = match self {
-            Self::Allow => Decision::admitted(Usage::new(limit, limit, Duration::ZERO)),
-            Self::Deny => Decision::refused(Usage::new(limit, 0, RETRY_AFTER), Some(RETRY_AFTER)),
-            Self::ReturnError | Self::Local { .. } => return None,
-        };
-        Some(decision.with_source(Source::Failure))
-    }
-}
-
 /// A limiter in memory by the clock of the process.
 type InMemory = MemoryLimiter<Arc<dyn Clock>>;
 
@@ -88,7 +31,12 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    fn new(processes: NonZeroU32, policy: &Policy, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+    /// Returns the share of `policy` among so many processes, by the clock of the process.
+    pub(crate) fn new(
+        processes: NonZeroU32,
+        policy: &Policy,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
         // Wide states, because the number of quotas that take turns on a key is not limited here.
         let limiter = MemoryLimiter::builder(share(policy, processes)?);
         let limiter = limiter.wide_states().clock(clock).build()?;
@@ -192,8 +140,7 @@ mod tests {
             Policy::aligned_window("api", Quota::per_hour(2)),
         ] {
             let processes = NonZeroU32::new(2).unwrap();
-            let local = FailurePolicy::Local { processes }.local(&policy, &shared).unwrap();
-            let local = local.unwrap();
+            let local = Local::new(processes, &policy, Arc::clone(&shared)).unwrap();
             for _ in 0..3 {
                 assert!(local.decide(b"alice", Cost::ONE).is_admitted(), "{policy:?}");
                 let refusal = local.decide(b"alice", Cost::ONE);

@@ -17,7 +17,7 @@ use tracing::{
 use crate::{
     client::faults::{CallError, Fault, reported},
     counters::Counters,
-    events::{Event, EventKind, Events, FallbackKind, Transition},
+    events::{Event, EventKind, Events, Transition},
     observer::ObserverQueue,
     outage_log::OutageLog,
 };
@@ -48,9 +48,7 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
     }
     let error = Error::new(ErrorKind::Undetermined, "it broke");
     events.report(EventKind::RefundFailed(error), "premium", node);
-    for kind in [FallbackKind::Allow, FallbackKind::Deny, FallbackKind::Local] {
-        events.report(EventKind::Fallback(kind), "premium", || None);
-    }
+    events.report(EventKind::DecidedLocally, "premium", || None);
     let expected = [
         ("breaker_opened", "api", true),
         ("breaker_closed", "api", true),
@@ -58,9 +56,7 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
         ("undetermined", "premium", true),
         ("unexpected", "premium", true),
         ("refund_failed", "premium", true),
-        ("fallback_allow", "premium", false),
-        ("fallback_deny", "premium", false),
-        ("fallback_local", "premium", false),
+        ("decided_locally", "premium", false),
     ];
     let expected = expected.map(|(name, policy, has_node)| {
         (name, policy.to_owned(), has_node.then(|| NODE.to_owned()))
@@ -75,9 +71,7 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
         undetermined: 1,
         unexpected: 1,
         refunds_failed: 1,
-        fallback_allow: 1,
-        fallback_deny: 1,
-        fallback_local: 1,
+        decided_locally: 1,
         ..Counters::default()
     };
     assert_eq!(events.tally.read(), expected);
@@ -89,7 +83,7 @@ fn the_guide_names_each_event() {
     // Each is in a pair with its counter.
     let pairs = include_str!("../events.rs").lines().filter(|line| line.contains("\", |tally| &"));
     let names: Vec<_> = pairs.filter_map(|line| line.split('"').nth(1)).collect();
-    assert!(names.len() >= 12, "{names:?}");
+    assert!(names.len() >= 10, "{names:?}");
     for name in names {
         assert!(guide.contains(&format!("`{name}`")), "no {name} in docs/guide/failure.md");
     }
@@ -116,7 +110,7 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
         Events::new("api", None, Some(Arc::new(OutageLog::new(Arc::new(SystemClock::new())))));
     let error = Error::new(ErrorKind::Unavailable, "it broke");
     events.report(EventKind::StoreError(error), "api", || None);
-    events.report(EventKind::Fallback(FallbackKind::Allow), "api", || None);
+    events.report(EventKind::DecidedLocally, "api", || None);
     for _ in 0..100 {
         events.transition(Transition::Opened, node(), "it broke");
         events.log_outage(node(), "it broke again");
@@ -157,7 +151,7 @@ fn a_subscriber_may_ask_the_limiter_that_logs() {
 
         fn event(&self, _: &tracing::Event<'_>) {
             let error = Error::new(ErrorKind::Unavailable, "it broke");
-            self.0.begins(FallbackKind::Allow.follows(), "api", None, &error);
+            self.0.decided_locally("api", None, &error);
             self.0.ends("api", || None);
         }
 
@@ -168,12 +162,12 @@ fn a_subscriber_may_ask_the_limiter_that_logs() {
 
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || {
-        let fallbacks = Arc::new(OutageLog::new(Arc::new(SystemClock::new())));
-        let asking = Asking(Arc::clone(&fallbacks));
+        let outages = Arc::new(OutageLog::new(Arc::new(SystemClock::new())));
+        let asking = Asking(Arc::clone(&outages));
         tracing::subscriber::with_default(asking, || {
             let error = Error::new(ErrorKind::Unavailable, "it broke");
-            fallbacks.begins(FallbackKind::Deny.follows(), "api", None, &error);
-            fallbacks.ends("api", || None);
+            outages.decided_locally("api", None, &error);
+            outages.ends("api", || None);
         });
         let _ = done.send(());
     });
@@ -187,7 +181,7 @@ fn what_follows_from_an_outage_is_not_logged() {
     let outages = OutageLog::new(Arc::new(SystemClock::new()));
     let begins = |fault, node| {
         let error = reported(&Arc::new(CallError::new(fault, "it broke")));
-        outages.begins(FallbackKind::Allow.follows(), "api", node, &error);
+        outages.decided_locally("api", node, &error);
     };
     begins(Fault::NoReply, node());
     begins(Fault::NotSent, node());
@@ -209,9 +203,9 @@ fn an_outage_of_a_node_that_was_not_known_ends() {
 }
 
 #[test]
-fn each_cause_of_a_fallback_is_logged_once() {
+fn each_cause_of_a_decision_by_the_share_is_logged_once() {
     let log = Log::start();
-    let fallbacks = OutageLog::new(Arc::new(SystemClock::new()));
+    let outages = OutageLog::new(Arc::new(SystemClock::new()));
     let call = |fault| reported(&Arc::new(CallError::new(fault, "it broke")));
     let replied = |reply| reported(&Arc::new(CallError::from_error_reply("Redis", reply)));
     let causes = || {
@@ -220,34 +214,31 @@ fn each_cause_of_a_fallback_is_logged_once() {
         let not_sent = Error::new(ErrorKind::Unavailable, "there is no runtime");
         faults.map(call).into_iter().chain(replies.map(replied)).chain([not_sent])
     };
-    for kind in [FallbackKind::Allow, FallbackKind::Deny, FallbackKind::Local] {
-        for error in causes() {
-            fallbacks.begins(kind.follows(), "api", node(), &error);
-        }
+    for _ in 0..3 {
+        causes().for_each(|error| outages.decided_locally("api", node(), &error));
     }
     let lines = log.lines();
     assert_eq!(lines.len(), causes().count(), "{lines:?}");
-    let expected = "WARN limiter_redis::outage_log: no decision by the store, so checks are admitted and not \
-                    counted: it broke policy=\"api\" node=\"10.0.0.1:6379\"";
+    let expected = "WARN limiter_redis::outage_log: no decision by the store, so checks are decided in this \
+                    process's memory: it broke policy=\"api\" node=\"10.0.0.1:6379\"";
     assert_eq!(lines[0], expected);
     // Another node decides.
-    fallbacks.ends("api", || None);
+    outages.ends("api", || None);
     assert_eq!(log.lines().len(), lines.len());
     for _ in 0..2 {
-        fallbacks.ends("api", node);
+        outages.ends("api", node);
     }
     assert_eq!(log.lines().len(), lines.len() + 1);
     let end = "INFO limiter_redis::outage_log: the store decides again policy=\"api\" node=\"10.0.0.1:6379\"";
     assert_eq!(log.lines().last().unwrap(), end);
     // Within ten seconds, no cause is logged again.
-    causes()
-        .for_each(|error| fallbacks.begins(FallbackKind::Allow.follows(), "api", node(), &error));
+    causes().for_each(|error| outages.decided_locally("api", node(), &error));
     assert_eq!(log.lines().len(), lines.len() + 1);
     // Other words of the server are the same cause, so that no number of them fills the memory or the log.
     for number in 0..1_000 {
         let reply = format!("ERR{number} why");
         let error = reported(&Arc::new(CallError::from_error_reply("Redis", &reply)));
-        fallbacks.begins(FallbackKind::Allow.follows(), "api", None, &error);
+        outages.decided_locally("api", None, &error);
     }
     assert_eq!(log.lines().len(), lines.len() + 2);
 }

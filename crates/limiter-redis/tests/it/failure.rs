@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_core::{Cost, ErrorKind, Source};
-use limiter_redis::{FailurePolicy, RedisLimiter};
+use limiter_core::{Cost, Error, ErrorKind, OnStoreFailure, Source};
+use limiter_redis::{Builder, RedisLimiter};
 use limiter_rig::{
     log::Log,
     server::{Cluster, Sentinels, Server},
@@ -16,61 +16,54 @@ use tokio::time::sleep;
 
 use crate::{builder, connect_here, faults::recover, timely};
 
-/// Returns a limiter of `limit` permits that has taken one of them, and its server, stopped.
-async fn stopped(limit: u64, policy: FailurePolicy) -> (RedisLimiter, Server) {
+/// Returns a limiter that has taken one permit, and its server, stopped.
+async fn stopped(builder: Builder) -> (RedisLimiter, Server) {
     let server = Server::start();
-    let limiter = builder(limit).failure_policy(policy).connect(&server.url()).await.unwrap();
+    let limiter = builder.connect(&server.url()).await.unwrap();
     let start = Instant::now();
-    while limiter.check("key").await.unwrap().source() != Source::State {
+    while !limiter.check("key").await.is_ok_and(|it| it.source() == Source::State) {
         assert!(start.elapsed() < Duration::from_secs(10));
     }
     server.pause();
     (limiter, server)
 }
 
-fn among(processes: u32) -> FailurePolicy {
-    FailurePolicy::Local { processes: NonZeroU32::new(processes).unwrap() }
+fn among(processes: u32) -> NonZeroU32 {
+    NonZeroU32::new(processes).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_are_admitted_or_refused_alike() {
-    for (policy, admitted) in [(FailurePolicy::Allow, true), (FailurePolicy::Deny, false)] {
-        let (limiter, _server) = stopped(3, policy).await;
-        for _ in 0..20 {
-            let decision = limiter.check("key").await.unwrap();
-            assert_eq!((decision.is_admitted(), decision.source()), (admitted, Source::Failure));
-            let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
-            assert_eq!(reserved.decision().is_admitted(), admitted);
-            if let Some(receipt) = reserved.into_receipt() {
-                limiter.refund(receipt).await.unwrap();
-            }
-            // No more than the burst at once, and all that has been done.
-            let taken = limiter.take_up_to("key", Cost::of(5)).await.unwrap();
-            let charged = limiter.charge("key", Cost::of(5)).await.unwrap();
-            assert_eq!((taken.is_admitted(), charged.is_admitted()), (admitted, admitted));
-            let permits = if admitted { (3, 5) } else { (0, 0) };
-            assert_eq!((taken.permits(), charged.permits()), permits);
-        }
-        // There is nothing to look at, and nothing to do for later.
-        assert!(limiter.peek("key").await.is_err());
-        assert!(limiter.reset("key").await.is_err());
-        let counted = limiter.counters();
-        let (allowed, denied) = (counted.fallback_allow, counted.fallback_deny);
-        assert_eq!((allowed, denied), if admitted { (80, 0) } else { (0, 80) });
+async fn without_a_share_each_operation_returns_the_error() {
+    let (limiter, _server) = stopped(builder(3)).await;
+    let none_decided = |error: Error| {
+        assert!(error.to_string().starts_with("policy \"test\": "), "{error}");
+        // Whoever asks decides.
+        assert!(OnStoreFailure::Allow.admits(&error) && !OnStoreFailure::Deny.admits(&error));
+    };
+    for _ in 0..20 {
+        none_decided(limiter.check("key").await.unwrap_err());
+        none_decided(limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap_err());
+        none_decided(limiter.take_up_to("key", Cost::of(5)).await.unwrap_err());
+        none_decided(limiter.charge("key", Cost::of(5)).await.unwrap_err());
     }
+    none_decided(limiter.peek("key").await.unwrap_err());
+    none_decided(limiter.reset("key").await.unwrap_err());
+    assert_eq!(limiter.counters().decided_locally, 0);
 }
 
+/// There is nothing to do for later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_are_reported_unless_something_else_is_chosen() {
-    let (limiter, _server) = stopped(3, FailurePolicy::ReturnError).await;
-    let error = limiter.check("key").await.unwrap_err();
-    assert!(error.to_string().starts_with("policy \"test\": "), "{error}");
+async fn a_reset_returns_the_error_whatever_decides_checks() {
+    let (limiter, _server) = stopped(builder(3).local_share(among(1))).await;
+    assert!(limiter.reset("key").await.is_err());
+    assert!(limiter.check("key").await.unwrap().is_admitted());
+    assert_eq!(limiter.counters().decided_locally, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_warm_limiter_in_memory_gives_out_its_share_and_no_more() {
     // A share of two, of which one is taken already.
-    let (limiter, _server) = stopped(9, among(4)).await;
+    let (limiter, _server) = stopped(builder(9).local_share(among(4))).await;
     let check = async |key: &str| {
         let decision = limiter.check(key).await.unwrap();
         assert_eq!((decision.source(), decision.burst()), (Source::Local, 2));
@@ -95,7 +88,7 @@ async fn a_warm_limiter_in_memory_gives_out_its_share_and_no_more() {
 async fn what_is_more_than_the_share_uses_up_all_of_it() {
     timely(async || {
         let server = Server::start();
-        let limiter = builder(40).failure_policy(among(4)).connect(&server.url()).await.unwrap();
+        let limiter = builder(40).local_share(among(4)).connect(&server.url()).await.unwrap();
         let start = Instant::now();
         let (most, few) = (Cost::new(30).unwrap(), Cost::new(4).unwrap());
         for (key, cost, calls) in [("most", most, 1), ("few", few, 3)] {
@@ -133,7 +126,7 @@ async fn what_is_more_than_the_share_uses_up_all_of_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_back_before_an_outage_is_not_charged_in_it() {
     let server = Server::start();
-    let limiter = builder(16).failure_policy(among(8));
+    let limiter = builder(16).local_share(among(8));
     // Scripts are sent in it, for the first time.
     let limiter = limiter.deadline(Duration::from_secs(1)).connect(&server.url()).await.unwrap();
     let key = "key";
@@ -210,8 +203,8 @@ async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds()
 
 /// The number of processes changes while they run, for example by autoscaling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_share_of_the_local_fallback_is_set_live() {
-    let (limiter, _server) = stopped(12, among(4)).await;
+async fn the_number_of_processes_is_set_live() {
+    let (limiter, _server) = stopped(builder(12).local_share(among(4))).await;
     let premium = limiter.with_policy(&crate::daily(120)).unwrap();
     let limit = async |limiter: &RedisLimiter| {
         let decision = limiter.check("other").await.unwrap();
@@ -230,23 +223,18 @@ async fn the_share_of_the_local_fallback_is_set_live() {
 async fn the_first_failure_is_logged_with_its_consequence_once() {
     let mut server = Server::start();
     server.kill();
-    for (policy, consequence) in [
-        (FailurePolicy::Allow, "checks are admitted and not counted"),
-        (FailurePolicy::Deny, "checks are refused"),
-        (among(4), "checks are decided in this process's memory"),
-    ] {
-        let log = Log::start();
-        let limiter = builder(1_000).failure_policy(policy);
-        let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
-        for _ in 0..5 {
-            let _ = limiter.check("key").await;
-            let _ = limiter.reserve("key", Cost::ONE, Duration::ZERO).await;
-        }
-        let lines = log.lines();
-        assert_eq!(lines.len(), 1, "{lines:?}");
-        for part in [consequence, "WARN", "Connection refused", "policy=\"test\""] {
-            assert!(lines[0].contains(part), "{part}: {lines:?}");
-        }
+    let log = Log::start();
+    let limiter = builder(1_000).local_share(among(4));
+    let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
+    for _ in 0..5 {
+        let _ = limiter.check("key").await.unwrap();
+        let _ = limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap();
+    }
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let consequence = "checks are decided in this process's memory";
+    for part in [consequence, "WARN", "Connection refused", "policy=\"test\""] {
+        assert!(lines[0].contains(part), "{part}: {lines:?}");
     }
 }
 

@@ -1,37 +1,32 @@
-//! Every check that is decided without the store is counted, and its cause is logged once, with what follows
-//! from it.
+//! Every check that is decided by a share, without the store, is counted, and its cause is logged once, with what
+//! follows from it.
 
 use std::{collections::HashSet, num::NonZeroU32, time::Duration};
 
 use limiter_core::{Policy, Source};
 use limiter_redis::{
-    FailurePolicy, RedisLimiter,
+    RedisLimiter,
     scripts::{CALL_COMMANDS, SCRIPT_COMMANDS},
 };
 use limiter_rig::{log::Log, server::Server};
 
 use crate::{builder, connect_here, denied, faults::recover};
 
-/// How each log line about fallbacks begins.
-const FALLBACK: &str = "WARN limiter_redis::outage_log: no decision by the store, so ";
+/// How each log line about decisions by a share begins.
+const BY_SHARE: &str = "WARN limiter_redis::outage_log: no decision by the store, so checks are decided in this \
+                        process's memory: ";
 const RECOVERED: &str = "INFO limiter_redis::outage_log: the store decides again";
 
-const LOCAL: FailurePolicy = FailurePolicy::Local { processes: NonZeroU32::MIN };
+/// A share that is the whole quota.
+const ALONE: NonZeroU32 = NonZeroU32::MIN;
 
 /// Commands that neither limiters nor scripts need. The client library may call them.
 const OTHER_COMMANDS: [&str; 8] =
     ["SCRIPT", "CLIENT", "INFO", "PING", "HELLO", "SELECT", "CLUSTER", "COMMAND"];
 
-/// What is expected of the log: a limiter's fallback, and the words for what follows from it.
-const FALLBACKS: [(FailurePolicy, &str); 3] = [
-    (FailurePolicy::Allow, "checks are admitted and not counted: "),
-    (FailurePolicy::Deny, "checks are refused: "),
-    (LOCAL, "checks are decided in this process's memory: "),
-];
-
-/// Returns the log lines about fallbacks: each cause once. A busy machine adds a time-out to what a test brings about.
+/// Returns the log lines about decisions by a share: each cause once. A busy machine adds a time-out to what a test brings about.
 fn fallbacks(log: &Log) -> Vec<String> {
-    let lines = log.lines().into_iter().filter(|line| line.starts_with(FALLBACK));
+    let lines = log.lines().into_iter().filter(|line| line.starts_with(BY_SHARE));
     let lines: Vec<_> = lines.collect();
     assert!(lines.len() <= 5, "{lines:?}");
     assert!(lines.iter().collect::<HashSet<_>>().len() == lines.len(), "{lines:?}");
@@ -40,15 +35,12 @@ fn fallbacks(log: &Log) -> Vec<String> {
 
 /// Makes checks, and returns how many were decided without the store. The limiter counts as many.
 async fn fall_back(limiter: &RedisLimiter, checks: u64) -> u64 {
-    let counted = || {
-        let counters = limiter.counters();
-        counters.fallback_allow + counters.fallback_deny + counters.fallback_local
-    };
+    let counted = || limiter.counters().decided_locally;
     let (before, mut without_store, mut admitted) = (counted(), 0, 0);
     for _ in 0..checks {
         let decision = limiter.check("key").await.unwrap();
         match decision.source() {
-            Source::Failure | Source::Local => without_store += 1,
+            Source::Local => without_store += 1,
             _ => admitted += u64::from(decision.is_admitted()),
         }
     }
@@ -61,23 +53,21 @@ async fn fall_back(limiter: &RedisLimiter, checks: u64) -> u64 {
 async fn without_command(url: &str, command: &str, is_needed: bool) {
     let connection = connect_here(url).await;
     let mut fell_back = 0;
-    for (number, text) in denied::POLICIES.into_iter().enumerate() {
-        let (failure_policy, follows) = FALLBACKS[number % FALLBACKS.len()];
+    for text in denied::POLICIES {
         let log = Log::start();
         let limiter = RedisLimiter::builder(denied::policy(text))
-            .failure_policy(failure_policy)
+            .local_share(ALONE)
             .denial_cache(0)
             // Longer than the machine may be busy with other tests.
             .deadline(Duration::from_secs(1))
             .build_on(connection.clone())
             .unwrap();
-        let what = format!("{text} without {command}, {failure_policy:?}");
+        let what = format!("{text} without {command}");
         let without_store = fall_back(&limiter, 60).await;
         fell_back += without_store;
         let lines = fallbacks(&log);
         println!("{what}: {without_store}, {lines:?}");
         assert_eq!(lines.is_empty(), without_store == 0, "{what}: {:?}", log.lines());
-        assert!(lines.iter().all(|line| line.contains(follows)), "{what}: {lines:?}");
         let mut first = lines.iter().take(1).map(|line| line.to_uppercase());
         assert!(first.all(|line| line.contains(command)), "{what}: {lines:?}");
     }
@@ -118,11 +108,11 @@ async fn no_check_falls_back_in_silence_without_a_command_that_is_denied() {
 async fn a_server_without_evalsha_opens_the_breaker() {
     for command in CALL_COMMANDS {
         let server = Server::start_with(&["--rename-command", command, ""]);
-        let limiter = builder(2).failure_policy(FailurePolicy::Allow);
+        let limiter = builder(2).local_share(ALONE);
         let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
         assert_eq!(fall_back(&limiter, 1_000).await, 1_000);
         let counters = limiter.counters();
-        assert_eq!((counters.fallback_allow, counters.breaker_opened), (1_000, 1));
+        assert_eq!((counters.decided_locally, counters.breaker_opened), (1_000, 1));
         assert_eq!((counters.unexpected, counters.undetermined), (0, 0), "{counters:?}");
     }
 }
@@ -150,33 +140,27 @@ async fn each_cause_is_logged_once_and_so_is_its_end() {
         ),
     ];
     for (cause, begin, end) in causes {
-        for (failure_policy, follows) in FALLBACKS {
-            let server = Server::start();
-            let limiter = builder(1_000_000).denial_cache(0);
-            let limiter = limiter
-                .failure_policy(failure_policy)
-                .build_on(connect_here(&server.url()).await)
-                .unwrap();
-            while recover(&limiter).await.0.source() != Source::State {}
-            let log = Log::start();
-            server.command(begin).unwrap();
-            let mut without_store = 0;
-            for _ in 0..200 {
-                let source = limiter.check("key").await.unwrap().source();
-                without_store += u64::from(source != Source::State);
-            }
-            let what = format!("{cause}, {failure_policy:?}");
-            assert!(without_store > 150, "{what}: {without_store}");
-            let lines = fallbacks(&log);
-            let about = |line: &&String| line.contains(follows) && line.contains(cause);
-            assert_eq!(lines.iter().filter(about).count(), 1, "{what}: {lines:?}");
-            assert!(!log.lines().iter().any(|line| line.starts_with(RECOVERED)), "{what}");
-
-            server.command(end).unwrap();
-            while recover(&limiter).await.0.source() != Source::State {}
-            let ends = log.lines().iter().filter(|line| line.starts_with(RECOVERED)).count();
-            assert_eq!(ends, 1, "{what}: {:?}", log.lines());
+        let server = Server::start();
+        let limiter = builder(1_000_000).denial_cache(0).local_share(ALONE);
+        let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
+        while recover(&limiter).await.0.source() != Source::State {}
+        let log = Log::start();
+        server.command(begin).unwrap();
+        let mut without_store = 0;
+        for _ in 0..200 {
+            let source = limiter.check("key").await.unwrap().source();
+            without_store += u64::from(source != Source::State);
         }
+        assert!(without_store > 150, "{cause}: {without_store}");
+        let lines = fallbacks(&log);
+        let about = lines.iter().filter(|line| line.contains(cause));
+        assert_eq!(about.count(), 1, "{cause}: {lines:?}");
+        assert!(!log.lines().iter().any(|line| line.starts_with(RECOVERED)), "{cause}");
+
+        server.command(end).unwrap();
+        while recover(&limiter).await.0.source() != Source::State {}
+        let ends = log.lines().iter().filter(|line| line.starts_with(RECOVERED)).count();
+        assert_eq!(ends, 1, "{cause}: {:?}", log.lines());
     }
 }
 
@@ -185,10 +169,8 @@ async fn a_server_that_is_silent_or_down_is_logged() {
     for kills in [false, true] {
         let mut server = Server::start();
         let limiter = builder(1_000_000);
-        let limiter = limiter
-            .failure_policy(FailurePolicy::Allow)
-            .build_on(connect_here(&server.url()).await)
-            .unwrap();
+        let limiter =
+            limiter.local_share(ALONE).build_on(connect_here(&server.url()).await).unwrap();
         while recover(&limiter).await.0.source() != Source::State {}
         let log = Log::start();
         if kills {
@@ -197,20 +179,20 @@ async fn a_server_that_is_silent_or_down_is_logged() {
             server.pause();
         }
         while limiter.counters().short_circuited < 100 {
-            assert_eq!(limiter.check("key").await.unwrap().source(), Source::Failure);
+            assert_eq!(limiter.check("key").await.unwrap().source(), Source::Local);
         }
         let lines = fallbacks(&log);
         assert_eq!(lines.len(), 1, "{lines:?}");
     }
 }
 
-/// A fallback under a handle's policy is logged with that policy.
+/// A decision by the share under a handle's policy is logged with that policy.
 #[tokio::test]
 async fn a_leasing_limiter_and_its_handles_are_logged_once_together() {
     let mut server = Server::start();
     let policy = Policy::parse("test", "100000/s").unwrap();
     let limiter = RedisLimiter::builder(policy)
-        .failure_policy(FailurePolicy::Allow)
+        .local_share(ALONE)
         .lease(true)
         .build_on(connect_here(&server.url()).await)
         .unwrap();
@@ -222,10 +204,10 @@ async fn a_leasing_limiter_and_its_handles_are_logged_once_together() {
     for limiter in [&premium, &limiter] {
         for _ in 0..50 {
             let source = limiter.check("other").await.unwrap().source();
-            without_store += u64::from(source == Source::Failure);
+            without_store += u64::from(source == Source::Local);
         }
     }
-    assert_eq!(limiter.counters().fallback_allow, without_store);
+    assert_eq!(limiter.counters().decided_locally, without_store);
     let lines = fallbacks(&log);
     assert!(lines[0].contains(r#"policy="premium""#), "{lines:?}");
 }

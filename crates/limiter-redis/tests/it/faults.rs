@@ -3,13 +3,14 @@
 
 use std::{
     net::TcpListener,
+    num::NonZeroU32,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures::future::{join_all, try_join_all};
 use limiter_core::{Decision, Error, ErrorKind, Source};
-use limiter_redis::{FailurePolicy, RedisLimiter};
+use limiter_redis::RedisLimiter;
 use limiter_rig::{log::Log, server::Server};
 
 use crate::{builder, connect_here, limiter, timely};
@@ -164,14 +165,14 @@ async fn a_full_server_charges_nothing() {
     assert_eq!(check(&limiter).await.unwrap().remaining(), 0);
 }
 
-/// By a limiter whose checks return errors, and by one whose checks are admitted, on one connection.
+/// By a limiter whose checks return errors, and by one with a share.
 #[tokio::test]
 async fn an_outage_is_logged_once_by_each_limiter_with_its_cause() {
-    for policy in [FailurePolicy::ReturnError, FailurePolicy::Allow] {
+    for builder in [builder(1), builder(1).local_share(NonZeroU32::MIN)] {
         let log = Log::start();
         let mut server = Server::start();
         let url = server.url();
-        let limiter = builder(1).failure_policy(policy).build_on(connect_here(&url).await).unwrap();
+        let limiter = builder.build_on(connect_here(&url).await).unwrap();
         let is_by_store = |decision: Decision| decision.source() == Source::State;
         assert!(limiter.check("key").await.is_ok_and(is_by_store));
         assert_eq!(log.lines(), [""; 0]);

@@ -17,7 +17,7 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
         credentials = { username = "alice", password = "p@ss/word" }
         prefix = "shop"
         deadline_ms = 5_000
-        failure_policy = { local = { processes = 4 } }
+        local_share = { processes = 4 }
         breaker = { failures = 3 }
         batching = false
         denial_cache = 7
@@ -31,7 +31,7 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
     for part in [
         "prefix: \"shop\"",
         "deadline: 5s",
-        "failure_policy: Local { processes: 4 }",
+        "local_share: Some(4)",
         "batching: false",
         "failures: 3",
         "open: 100ms",
@@ -46,12 +46,7 @@ async fn a_file_needs_an_address_alone() {
     let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
     let shown = format!("{limiter:?}");
     assert!(shown.contains("prefix: \"limiter\"") && shown.contains("deadline: 50ms"), "{shown}");
-    for (choice, variant) in [("return_error", "ReturnError"), ("allow", "Allow"), ("deny", "Deny")]
-    {
-        let text = format!("url = \"redis://a\"\nfailure_policy = {choice:?}");
-        let shown = format!("{:?}", read(&text).unwrap());
-        assert!(shown.contains(&format!("failure_policy: {variant}")), "{shown}");
-    }
+    assert!(shown.contains("local_share: None"), "{shown}");
 }
 
 #[tokio::test]
@@ -61,8 +56,8 @@ async fn an_error_of_a_file_says_what_is_wrong() {
         ("prefix = \"a\"", "missing field `url`"),
         (&*format!("{url}timeout = 5"), "unknown field `timeout`, expected one of `url`, "),
         (&*format!("{url}deadline_ms = \"50ms\""), "invalid type: string \"50ms\""),
-        (&*format!("{url}failure_policy = \"explode\""), "unknown variant `explode`"),
-        (&*format!("{url}failure_policy = {{ local = {{ processes = 0 }} }}"), "line 2, column 42"),
+        (&*format!("{url}local_share = {{ processes = 0 }}"), "line 2, column 29"),
+        (&*format!("{url}local_share = {{ of = 4 }}"), "unknown field `of`"),
         (&*format!("{url}breaker = {{ opened = 5 }}"), "unknown field `opened`"),
         (&*format!("{url}credentials = {{ password = \"a\" }}"), "missing field `username`"),
         ("url = 5", "invalid type: integer `5`, expected a string"),

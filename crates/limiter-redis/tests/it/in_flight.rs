@@ -9,8 +9,7 @@ use std::{
 use futures::future::{join_all, poll_fn};
 use limiter_core::{ErrorKind, InFlightLimiter, InFlightPermit, Key, Source};
 use limiter_redis::{
-    ConnectOptions, Connection, FailurePolicy, RedisInFlight, RedisInFlightBuilder, RedisLimiter,
-    connect_with,
+    ConnectOptions, Connection, RedisInFlight, RedisInFlightBuilder, RedisLimiter, connect_with,
 };
 use limiter_rig::server::{Cluster, Server};
 use tokio::time::sleep;
@@ -277,30 +276,28 @@ async fn permits_in_a_cluster_are_renewed_slot_by_slot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_server_the_failure_policy_decides() {
+async fn without_a_server_the_share_decides() {
     let mut server = Server::start();
     let url = server.url();
     server.kill();
-    let processes = NonZeroU32::new(4).unwrap();
-    for (policy, admitted, source) in [
-        (FailurePolicy::Allow, 3, Source::Failure),
-        (FailurePolicy::Deny, 0, Source::Failure),
-        (FailurePolicy::Local { processes }, 2, Source::Local),
-    ] {
-        let limiter = RedisInFlight::builder("test", 8).failure_policy(policy);
-        let limiter = limiter.connect(&url).await.unwrap();
-        let mut entries = Vec::new();
-        for _ in 0..3 {
-            entries.push(limiter.enter("alice").await.unwrap());
-        }
-        assert_eq!(entries.iter().filter(|entry| entry.is_admitted()).count(), admitted);
-        assert!(entries.iter().all(|entry| entry.occupancy().source() == source));
-        limiter.set_processes(NonZeroU32::MIN);
-        let is_admitted = limiter.enter("alice").await.unwrap().is_admitted();
-        assert_eq!(is_admitted, policy != FailurePolicy::Deny);
+    let four = NonZeroU32::new(4).unwrap();
+    let limiter = RedisInFlight::builder("test", 8).local_share(four).connect(&url).await.unwrap();
+    let mut entries = Vec::new();
+    for _ in 0..3 {
+        entries.push(limiter.enter("alice").await.unwrap());
     }
+    let admitted = entries.iter().filter(|entry| entry.is_admitted());
+    assert_eq!(admitted.count(), 2);
+    assert!(entries.iter().all(|entry| entry.occupancy().source() == Source::Local));
+    limiter.set_processes(NonZeroU32::MIN);
+    assert!(limiter.enter("alice").await.unwrap().is_admitted());
+
     let limiter = RedisInFlight::builder("test", 8).connect(&url).await.unwrap();
-    assert_eq!(limiter.enter("alice").await.unwrap_err().kind(), ErrorKind::Unavailable);
+    let error = limiter.enter("alice").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    // Nothing changes for a limiter without a share.
+    limiter.set_processes(four);
+    assert!(limiter.enter("alice").await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,11 +2,12 @@
 
 use std::{
     error::Error,
+    num::NonZeroU32,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use limiter_redis::{ConnectOptions, FailurePolicy, RedisLimiter, connect_with};
+use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
 use limiter_rig::{log::Log, server::Server};
 use tokio::{runtime::Handle, time::sleep};
 
@@ -161,7 +162,7 @@ async fn connections_and_limiters_show_no_password() {
             let connection = connect_with(&url, &options).await.unwrap();
             let of_observer = Arc::clone(&events);
             let builder = RedisLimiter::builder(daily(5))
-                .failure_policy(FailurePolicy::Allow)
+                .local_share(NonZeroU32::MIN)
                 .key_secret("tr0ub4dor tr0ub4dor")
                 .observer(move |event| *of_observer.lock().unwrap() += &format!("{event:?}"));
             let mut shown = format!("{options:?} {connection:?} {builder:?}");

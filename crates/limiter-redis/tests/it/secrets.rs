@@ -3,11 +3,12 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
+    num::NonZeroU32,
     time::Duration,
 };
 
 use limiter_core::{Cost, ErrorKind, Key};
-use limiter_redis::{FailurePolicy, RedisLimiter};
+use limiter_redis::RedisLimiter;
 use limiter_rig::server::Server;
 
 use crate::{builder, patient};
@@ -59,11 +60,11 @@ async fn a_secret_is_nowhere_on_the_server() {
 }
 
 #[tokio::test]
-async fn a_limiter_without_a_secret_refuses_secrets_whatever_the_failure_policy() {
+async fn a_limiter_without_a_secret_refuses_secrets_also_with_a_share() {
     let server = Server::start();
     let strict = patient(&server.url(), 1).await;
-    let lenient = builder(1).failure_policy(FailurePolicy::Allow);
-    for limiter in [strict, lenient.connect(&server.url()).await.unwrap()] {
+    let with_share = builder(1).local_share(NonZeroU32::MIN);
+    for limiter in [strict, with_share.connect(&server.url()).await.unwrap()] {
         let token = || Key::secret(TOKEN);
         let errors = [
             limiter.check(token()).await.unwrap_err(),

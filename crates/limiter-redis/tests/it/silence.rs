@@ -2,6 +2,7 @@
 
 use std::{
     future::pending,
+    num::NonZeroU32,
     panic::{self, resume_unwind},
     sync::{
         Arc, Mutex,
@@ -18,9 +19,7 @@ use futures::{
     poll,
 };
 use limiter_core::{Cost, ErrorKind, Source};
-use limiter_redis::{
-    CallError, ConnectOptions, EventKind, FailurePolicy, Fault, RedisLimiter, connect_with,
-};
+use limiter_redis::{CallError, ConnectOptions, EventKind, Fault, RedisLimiter, connect_with};
 use limiter_rig::{machine::Machine, server::Server};
 use tokio::{
     runtime::{Builder, Handle},
@@ -137,7 +136,7 @@ async fn an_observer_that_blocks_or_panics_harms_no_check() {
     server.kill();
     let (end, until) = mpsc::channel::<()>();
     let until = Mutex::new(until);
-    let limiter = builder(1_000).failure_policy(FailurePolicy::Allow);
+    let limiter = builder(1_000).local_share(NonZeroU32::MIN);
     let limiter = limiter
         .observer(move |event| match event.kind() {
             EventKind::StoreError(_) => resume_unwind(Box::new(())),
@@ -148,10 +147,10 @@ async fn an_observer_that_blocks_or_panics_harms_no_check() {
         .unwrap();
     for _ in 0..20 {
         let checks = join_all((0..100).map(|_| limiter.check("key"))).await;
-        assert!(checks.iter().all(|check| check.as_ref().unwrap().source() == Source::Failure));
+        assert!(checks.iter().all(|check| check.as_ref().unwrap().source() == Source::Local));
     }
     let counters = limiter.counters();
-    assert_eq!(counters.fallback_allow, 2_000);
+    assert_eq!(counters.decided_locally, 2_000);
     assert!(counters.unobserved > 0, "{counters:?}");
     drop(end);
 }

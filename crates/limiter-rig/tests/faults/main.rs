@@ -1,7 +1,7 @@
-//! What goes wrong with a server, and what its limiters do meanwhile, with every failure policy.
+//! What goes wrong with a server, and what its limiters do meanwhile, with a share and without.
 //!
 //! In every fault each check is answered within the deadline plus 20 ms, no attempt is charged
-//! twice, what is decided without the server is as the policy says, and all is well again within a
+//! twice, a share decides without the server or an error is returned, and all is well again within a
 //! second after the fault is over. A binary of its own, since it measures time. It prints a table:
 //!
 //! ```console

@@ -8,11 +8,12 @@ use std::{
 
 use crate::FAULTS;
 
-/// What a limiter with one failure policy did in one fault.
+/// What a limiter did in one fault.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) fault: &'static str,
-    pub(crate) policy: &'static str,
+    /// What follows without the store: the error, or a decision by a share.
+    pub(crate) follows: &'static str,
     pub(crate) decisions: usize,
     /// How many of them were decided neither by the store nor by its earlier refusals.
     pub(crate) without_store: usize,
@@ -42,7 +43,7 @@ pub(crate) fn add(rows: &[Row]) {
 
 fn print(rows: &[Row]) {
     println!(
-        "\n| fault | policy | decisions | without the store | slowest | not asked | undetermined \
+        "\n| fault | without the store | checks | of these without | slowest | not asked | undetermined \
          | double charges | recovery | last without |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
     rows.iter().for_each(|row| println!("{row}"));
@@ -50,14 +51,15 @@ fn print(rows: &[Row]) {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fault, policy, decisions, without_store, short_circuited, undetermined, .. } =
-            self;
+        let Self {
+            fault, follows, decisions, without_store, short_circuited, undetermined, ..
+        } = self;
         let slowest = self.slowest.as_secs_f64() * 1e3;
         let recovery = self.recovery.as_secs_f64() * 1e3;
         let last_without = self.last_without.as_secs_f64() * 1e3;
         write!(
             f,
-            "| {fault} | {policy} | {decisions} | {without_store} | {slowest:.1} ms | {short_circuited} \
+            "| {fault} | {follows} | {decisions} | {without_store} | {slowest:.1} ms | {short_circuited} \
              | {undetermined} | {} | {recovery:.0} ms | {last_without:.0} ms |",
             self.double_charges
         )

@@ -1,4 +1,4 @@
-//! Traffic through a fault, by one limiter for each failure policy, and what must hold of it.
+//! Traffic through a fault, by a limiter that returns errors and one with a share, and what must hold of it.
 
 use std::{
     num::NonZeroU32,
@@ -12,7 +12,7 @@ use std::{
 
 use futures::future::join_all;
 use limiter_core::{Decision, Error, ErrorKind, Policy, Quota, Source};
-use limiter_redis::{FailurePolicy, RedisLimiter};
+use limiter_redis::RedisLimiter;
 use limiter_rig::machine::Machine;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -39,12 +39,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 const CROWDED: usize = 4;
 const CROWD: &str = "everyone";
 
-const POLICIES: [(&str, FailurePolicy); 4] = [
-    ("ReturnError", FailurePolicy::ReturnError),
-    ("Allow", FailurePolicy::Allow),
-    ("Deny", FailurePolicy::Deny),
-    ("Local", FailurePolicy::Local { processes: NonZeroU32::new(2).unwrap() }),
-];
+/// What the limiters do without the store, by their names: return the error, or decide by a share.
+const ERROR: &str = "error";
+const SHARE: &str = "share";
 
 /// What the server has forgotten by the end of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +78,9 @@ impl Trial {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let machine = Machine::watch();
         let over = Arc::new(AtomicBool::new(false));
-        let limiters = POLICIES.map(|(name, policy)| {
-            let builder = builder(name).deadline(DEADLINE).failure_policy(policy);
-            (name, runtime.block_on(builder.connect(url)).unwrap())
+        let share = builder(SHARE).local_share(NonZeroU32::new(2).unwrap());
+        let limiters = [(ERROR, builder(ERROR)), (SHARE, share)].map(|(name, builder)| {
+            (name, runtime.block_on(builder.deadline(DEADLINE).connect(url)).unwrap())
         });
         let attempts = limiters.iter().map(|(_, limiter)| {
             let count = Arc::new(AtomicUsize::new(0));
@@ -120,10 +117,8 @@ impl Trial {
         let ended = Instant::now();
         let errors = |limiter: &RedisLimiter| {
             let counters = limiter.counters();
-            let fallbacks =
-                counters.fallback_allow + counters.fallback_deny + counters.fallback_local;
             let errors = counters.unavailable + counters.undetermined + counters.unexpected;
-            fallbacks + errors + counters.short_circuited
+            counters.decided_locally + errors + counters.short_circuited
         };
         let all = || self.limiters.iter().map(|(_, limiter)| errors(limiter)).sum::<u64>();
         let (mut count, mut well_since) = (all(), ended);
@@ -138,17 +133,18 @@ impl Trial {
         let stalled = self.machine.longest_stall();
         let Self { fault, runtime, limiters, begun, .. } = self;
         let (mut rows, mut faulty) = (Vec::new(), Vec::new());
-        for ((policy, limiter), tasks) in limiters.iter().zip(self.attempts) {
+        for ((without_store, limiter), tasks) in limiters.iter().zip(self.attempts) {
             let attempts: Vec<Attempt> = runtime
                 .block_on(join_all(tasks))
                 .into_iter()
                 .flat_map(|attempts| attempts.unwrap())
                 .collect();
-            let charges = runtime.block_on(charges(url, policy, &attempts));
+            let charges = runtime.block_on(charges(url, without_store, &attempts));
             let findings =
                 Findings { state, limiter, begun, ended, attempts: &attempts, charges: &charges };
-            let row = findings.row(fault, policy);
-            faulty.extend(findings.faults(&row, stalled).map(|what| format!("{policy}: {what}")));
+            let row = findings.row(fault, without_store);
+            let faults = findings.faults(&row, stalled);
+            faulty.extend(faults.map(|what| format!("{without_store}: {what}")));
             rows.push(row);
         }
         table::add(&rows);
@@ -206,12 +202,12 @@ struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    fn row(&self, fault: &'static str, policy: &'static str) -> Row {
+    fn row(&self, fault: &'static str, follows: &'static str) -> Row {
         let without_store = self.attempts.iter().filter(|attempt| !attempt.is_by_store());
         let counters = self.limiter.counters();
         Row {
             fault,
-            policy,
+            follows,
             decisions: self.attempts.len(),
             without_store: without_store.clone().count(),
             slowest: self.attempts.iter().map(|attempt| attempt.took).max().unwrap_or_default(),
@@ -247,7 +243,7 @@ impl Findings<'_> {
             by.filter(|attempt| attempt.is_admitted()).count() as u64
         };
         let allowed = if self.state == State::Kept { LIMIT } else { 2 * LIMIT };
-        let strangers = self.attempts.iter().filter(|attempt| !self.is_by_policy(attempt, row));
+        let strangers = self.attempts.iter().filter(|attempt| !self.is_as_chosen(attempt, row));
         [
             (*slowest > bound, format!("answered after {slowest:?}, and not within {bound:?}")),
             (row.double_charges > 0, format!("{} double charges", row.double_charges)),
@@ -269,7 +265,7 @@ impl Findings<'_> {
                 format!("{} admitted of a key with {allowed}", crowd(Source::State)),
             ),
             (row.without_store == 0, "no fault showed".to_owned()),
-            (strangers.count() > 0, "not as the failure policy says".to_owned()),
+            (strangers.count() > 0, "neither by the store nor as was chosen".to_owned()),
             (*recovery > RECOVERED_WITHIN + stalled, format!("recovered only after {recovery:?}")),
             (
                 *last_without > GIVEN_UP_AFTER - WELL_FOR,
@@ -280,24 +276,22 @@ impl Findings<'_> {
         .filter_map(|(is_wrong, what)| is_wrong.then_some(what))
     }
 
-    /// Whether the store has decided, or what the failure policy says.
-    fn is_by_policy(&self, attempt: &Attempt, row: &Row) -> bool {
+    /// Whether the store has decided, or what follows without it.
+    fn is_as_chosen(&self, attempt: &Attempt, row: &Row) -> bool {
         match &attempt.result {
-            Ok(decision) => match (decision.source(), row.policy) {
+            Ok(decision) => match (decision.source(), row.follows) {
                 // Each key has room but the crowded one.
                 (Source::State, _) => attempt.key.is_none() || decision.is_admitted(),
                 (Source::Cache, _) => attempt.key.is_none() && !decision.is_admitted(),
-                (Source::Failure, "Allow") => decision.is_admitted(),
-                (Source::Failure, "Deny") => !decision.is_admitted(),
                 // The crowded one is as used up in memory, by what the server had admitted before.
-                (Source::Local, "Local") => {
+                (Source::Local, SHARE) => {
                     decision.is_admitted() == attempt.key.is_some() || attempt.ended < self.begun
                 }
                 _ => false,
             },
             Err(error) => {
                 let is_foreign = error.kind() == ErrorKind::Unexpected;
-                row.policy == "ReturnError" && (!is_foreign || attempt.key.is_none())
+                row.follows == ERROR && (!is_foreign || attempt.key.is_none())
             }
         }
     }

@@ -76,8 +76,8 @@ impl Attributions {
         self.may_go_on(process, subject, now);
     }
 
-    /// Notes that an operation has ended without a reply of the store: its outcome is not known, or the failure policy
-    /// has decided it, for a cause that can't be known. A request for its permits may go on.
+    /// Notes that an operation has ended without a reply of the store: its outcome is not known, or a share has
+    /// decided it, for a cause that can't be known. A request for its permits may go on.
     pub(crate) fn has_no_reply(&mut self, process: ProcessId, subject: Subject, now: Micros) {
         self.may_go_on(process, subject, now);
     }

@@ -6,7 +6,7 @@
 //!   not at all if it was not sent.
 //! - A part of a list that failed or was refused, and is not refused itself, may have been charged and refunded; and the
 //!   error of a list's call counts once, for the limiter of its first part.
-//! - A peek by a limiter in memory is counted among the fallbacks, and does not show that it is one.
+//! - A peek by a share is counted among its decisions, and does not show that it is one.
 //! - Permits that a waiter or a list gives back are refunded without a caller. If that fails, it is counted among the
 //!   refunds that failed as well as among the failures.
 //! - A request ahead for a lease has no caller, so a limiter that leases may count more failures than its callers saw.
@@ -24,7 +24,7 @@ pub(crate) struct Tally {
     pub(crate) ended: u64,
     /// Decisions by the store, a lease or a cached denial.
     pub(crate) decided: u64,
-    /// Decisions by a failure policy.
+    /// Decisions by the process's share.
     pub(crate) fell_back: u64,
     /// Errors, apart from those of lists.
     pub(crate) failed: Failed,
@@ -76,9 +76,7 @@ impl Tally {
     pub(crate) fn ends(&mut self, answer: &Result<Decision, Error>) {
         self.ended += 1;
         match answer {
-            Ok(decision) if matches!(decision.source(), Source::Local | Source::Failure) => {
-                self.fell_back += 1;
-            }
+            Ok(decision) if decision.source() == Source::Local => self.fell_back += 1,
             Ok(_) => self.decided += 1,
             Err(error) => self.failed.add(error.kind()),
         }
@@ -103,7 +101,7 @@ impl Tally {
         let unknown = self.unknown();
         within("decisions", decided, (self.decided, self.decided + unknown)).or_else(|| {
             let most = self.fell_back + unknown + self.peeks;
-            within("decisions by its failure policy", fell_back(counters), (self.fell_back, most))
+            within("decisions by its share", counters.decided_locally, (self.fell_back, most))
         })
     }
 
@@ -120,7 +118,7 @@ impl Tally {
         }
         let without_caller = refunds - self.refunds_failed;
         let failures = unavailable + undetermined + unexpected + short_circuited;
-        let seen = self.failed.all() + fell_back(counters) + without_caller;
+        let seen = self.failed.all() + counters.decided_locally + without_caller;
         // A list that fell back counts each of its parts, and one error.
         let lists = self.unknown_parts + (self.begun - self.ended);
         let least = seen.saturating_sub(lists);
@@ -140,10 +138,6 @@ impl Tally {
                 .find_map(|(name, counted, seen)| within(name, counted, (seen, u64::MAX)))
         })
     }
-}
-
-const fn fell_back(counters: &Counters) -> u64 {
-    counters.fallback_allow + counters.fallback_deny + counters.fallback_local
 }
 
 /// Each lease that the server granted is counted, and each of its permits as spent, unused or given back.
@@ -207,7 +201,7 @@ mod tests {
         }
         let set = |it: &mut Counters| (it.undetermined, it.refunds_failed) = (2, 1);
         assert!(disagrees(tally, Known::default(), set), "the kind is another");
-        let set = |it: &mut Counters| (it.unavailable, it.fallback_deny) = (1, 1);
+        let set = |it: &mut Counters| (it.unavailable, it.decided_locally) = (1, 1);
         let tally = Tally { fell_back: 1, ..Tally::default() };
         assert!(!disagrees(tally, Known::default(), set));
     }

@@ -3,7 +3,6 @@
 use std::{num::NonZeroU32, sync::Arc};
 
 use limiter_core::Error;
-use limiter_redis::FailurePolicy;
 
 use super::{Fleet, Group, TABLES, TIERS, Tuning};
 use crate::{random::Random, service_plan::Plan, trips::Trips, wrong::Wrong};
@@ -23,8 +22,7 @@ impl Fleet {
         let groups = stores.map(|limiters| {
             let batching = random.below(4) > 0;
             let tables = *random.pick(&TABLES).unwrap_or(&TABLES[0]);
-            let tuning =
-                Tuning { failure: FailurePolicy::ReturnError, lease: false, batching, tables };
+            let tuning = Tuning { share: None, lease: false, batching, tables };
             Group { lease: false, tuning, limiters }
         });
         Ok(Self {

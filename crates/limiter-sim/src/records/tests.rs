@@ -51,6 +51,5 @@ fn a_request_may_go_on_for_an_operation_whose_outcome_is_not_known() {
         })
     };
     assert_eq!(decided_by(Source::Local), 0);
-    assert_eq!(decided_by(Source::Failure), 0);
     assert_eq!(decided_by(Source::Cache), 1);
 }

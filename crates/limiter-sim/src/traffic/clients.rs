@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use http::{Request, StatusCode};
-use limiter_core::{Cost, Source};
+use limiter_core::Cost;
 use limiter_tower::{
     Rule,
     observe::{Decisions, PolicyDecision},
@@ -170,9 +170,6 @@ fn admitted(
                     if index != SHADOW {
                         auditor.is_uncounted(key, rule.name());
                     }
-                    continue;
-                }
-                if decision.source() == Source::Failure {
                     continue;
                 }
                 if index == USER {

@@ -44,8 +44,7 @@ impl Caller {
                 return;
             }
         };
-        let fell_back =
-            |decision: Decision| matches!(decision.source(), Source::Local | Source::Failure);
+        let fell_back = |decision: Decision| decision.source() == Source::Local;
         let fell_back = (0..parts.len()).filter_map(|it| joint.decision(it)).any(fell_back);
         let mut admissions = Vec::new();
         for (index, operation) in operations.iter().enumerate() {

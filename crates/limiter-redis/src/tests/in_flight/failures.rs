@@ -3,10 +3,9 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use futures::FutureExt;
-use limiter_core::{ErrorKind, Source};
+use limiter_core::{Entry, ErrorKind, Source};
 
 use super::world::{Fate, World};
-use crate::FailurePolicy;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -179,45 +178,34 @@ fn tasks_that_were_dropped_with_their_runtime_are_started_anew() {
 }
 
 #[test]
-fn the_failure_policy_decides_without_the_store() {
-    let processes = NonZeroU32::new(2).unwrap();
-    for policy in [FailurePolicy::Allow, FailurePolicy::Deny, FailurePolicy::Local { processes }] {
-        let mut world = World::new();
-        let limiter = world.builder(5).failure_policy(policy).build_on(world.client.clone());
-        let limiter = limiter.unwrap();
-        let stored = world.enter(&limiter, "alice");
-        world.fate(|_| Fate::Refused("LOADING"));
-        let mut asked: Vec<_> = (0..3).map(|_| world.start(limiter.enter("alice"))).collect();
-        asked.push(world.start(limiter.enter_under("bob", 1)));
-        asked.push(world.start(limiter.enter_under("carol", 0)));
-        let peeked = world.start(limiter.peek("alice"));
-        world.advance(Duration::from_millis(100));
-        let entries: Vec<_> = asked.iter().map(|it| it.take().unwrap().unwrap()).collect();
-        let admitted: Vec<_> = entries.iter().map(limiter_core::Entry::is_admitted).collect();
-        let occupancy = peeked.take().unwrap().unwrap();
-        let expected = match policy {
-            FailurePolicy::Allow => ([true, true, true, true, false], (0, 5), Source::Failure),
-            FailurePolicy::Deny => ([false; 5], (5, 5), Source::Failure),
-            // The permit that the store counts is one of this process's two.
-            _ => ([true, false, false, true, false], (2, 2), Source::Local),
-        };
-        let found = (occupancy.held(), occupancy.limit());
-        assert_eq!(
-            (&*admitted, found, occupancy.source()),
-            (&expected.0[..], expected.1, expected.2)
-        );
-        let permits: Vec<_> =
-            entries.into_iter().filter_map(limiter_core::Entry::into_permit).collect();
-        if let FailurePolicy::Local { .. } = policy {
-            assert!(permits.len() == 2 && permits.iter().all(|permit| !permit.can_be_lost()));
-            assert_eq!(limiter.held(), 3);
-            assert_eq!(limiter.counters().fallback_local, 6);
-        }
-        drop(permits);
-        assert_eq!(limiter.held(), 1);
-        drop(stored);
-    }
-    // The default is the error.
+fn the_share_decides_without_the_store() {
+    let mut world = World::new();
+    let limiter = world.builder(5).local_share(NonZeroU32::new(2).unwrap());
+    let limiter = limiter.build_on(world.client.clone()).unwrap();
+    let stored = world.enter(&limiter, "alice");
+    world.fate(|_| Fate::Refused("LOADING"));
+    let mut asked: Vec<_> = (0..3).map(|_| world.start(limiter.enter("alice"))).collect();
+    asked.push(world.start(limiter.enter_under("bob", 1)));
+    asked.push(world.start(limiter.enter_under("carol", 0)));
+    let peeked = world.start(limiter.peek("alice"));
+    world.advance(Duration::from_millis(100));
+    let entries: Vec<_> = asked.iter().map(|it| it.take().unwrap().unwrap()).collect();
+    // The permit that the store counts is one of this process's two.
+    let admitted: Vec<_> = entries.iter().map(Entry::is_admitted).collect();
+    assert_eq!(admitted, [true, false, false, true, false]);
+    let occupancy = peeked.take().unwrap().unwrap();
+    assert_eq!((occupancy.held(), occupancy.limit(), occupancy.source()), (2, 2, Source::Local));
+    assert_eq!(limiter.counters().decided_locally, 6);
+    let permits: Vec<_> = entries.into_iter().filter_map(Entry::into_permit).collect();
+    assert!(permits.len() == 2 && permits.iter().all(|permit| !permit.can_be_lost()));
+    assert_eq!(limiter.held(), 3);
+    drop(permits);
+    assert_eq!(limiter.held(), 1);
+    drop(stored);
+}
+
+#[test]
+fn without_a_share_the_error_is_returned() {
     let mut world = World::new();
     let limiter = world.limiter(1);
     world.fate(|_| Fate::Refused("LOADING"));
@@ -225,4 +213,5 @@ fn the_failure_policy_decides_without_the_store() {
     world.advance(Duration::from_millis(100));
     assert_eq!(entry.take().unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(peeked.take().unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(limiter.counters().decided_locally, 0);
 }
