@@ -13,14 +13,14 @@ use limiter_core::{InFlightPermit, Key};
 use super::{
     InFlightRule,
     event::InFlightEventKind,
-    signal::{Progress, Signal},
+    signal::{Progress, Signal, Watcher},
 };
 use crate::{rule::Flag, settle::spawn_on_tokio};
 
 /// The permit of one rule. It is given back when this is dropped.
 pub(crate) struct RulePermit {
     pub(super) rule: InFlightRule,
-    /// For the rule's observer. `None` if it has none.
+    /// For the observers. `None` if there are none.
     key: Option<Key<'static>>,
     pub(super) is_shadow: bool,
     /// `None` once it was given back because it was held too long.
@@ -119,11 +119,11 @@ impl RulePermit {
         let (Some(signal), Some(max)) = (&self.signal, &self.rule.settings.max_hold) else {
             return;
         };
-        let (signal, timer) = (Arc::clone(signal), Arc::clone(&max.timer));
+        let (mut watcher, timer) = (signal.watch(), Arc::clone(&max.timer));
         let until = timer.now().saturating_add(max.hold);
         let task = async move {
             let mut slept = timer.sleep_until(until);
-            let is_over = poll_fn(|cx| match signal.poll(cx) {
+            let is_over = poll_fn(|cx| match watcher.poll(cx) {
                 Poll::Ready(_) => Poll::Ready(false),
                 Poll::Pending => slept.as_mut().poll(cx).map(|()| true),
             });

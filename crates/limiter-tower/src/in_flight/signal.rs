@@ -1,7 +1,8 @@
 //! Ends the wait for the longest hold.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
 };
 
@@ -16,36 +17,79 @@ pub(super) enum Progress {
     Ended,
 }
 
-/// Tells tasks how a hold went on.
+/// Tells watchers how a hold went on.
 #[derive(Debug, Default)]
-pub(super) struct Signal(Mutex<(Progress, Vec<Waker>)>);
+pub(super) struct Signal(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    progress: Progress,
+    /// One place for each watcher that waits. A free place is `None`.
+    wakers: Vec<Option<Waker>>,
+}
+
+/// Waits for the progress of a hold. It keeps the waker by which it was polled last, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    signal: Arc<Signal>,
+    /// Its place among the wakers, once it waits.
+    place: Option<usize>,
+}
 
 impl Signal {
-    /// Sets how the hold went on, unless that is set, and wakes all tasks.
+    /// Sets how the hold went on, unless that is set, and wakes all watchers.
     pub(super) fn set(&self, progress: Progress) {
         let wakers = {
-            let (current, wakers) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if *current == Progress::Held {
-                *current = progress;
+            let state = &mut *self.lock();
+            if state.progress == Progress::Held {
+                state.progress = progress;
             }
-            std::mem::take(wakers)
+            mem::take(&mut state.wakers)
         };
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().flatten().for_each(Waker::wake);
     }
 
     pub(super) fn get(&self) -> Progress {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0
+        self.lock().progress
     }
 
+    pub(super) fn watch(self: &Arc<Self>) -> Watcher {
+        Watcher { signal: Arc::clone(self), place: None }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watcher {
     /// Returns how the hold went on, once that is set.
-    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Progress> {
-        let (progress, wakers) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if *progress != Progress::Held {
-            return Poll::Ready(*progress);
+    pub(super) fn poll(&mut self, cx: &Context<'_>) -> Poll<Progress> {
+        let mut state = self.signal.lock();
+        if state.progress != Progress::Held {
+            return Poll::Ready(state.progress);
         }
-        if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            wakers.push(cx.waker().clone());
+        let place = self.place.or_else(|| state.wakers.iter().position(Option::is_none));
+        let place = place.unwrap_or(state.wakers.len());
+        if place == state.wakers.len() {
+            state.wakers.push(None);
+        }
+        self.place = Some(place);
+        let Some(kept) = state.wakers.get_mut(place) else { return Poll::Pending };
+        if kept.as_ref().is_none_or(|kept| !kept.will_wake(cx.waker())) {
+            let replaced = kept.replace(cx.waker().clone());
+            // No waker is dropped under the lock.
+            drop(state);
+            drop(replaced);
         }
         Poll::Pending
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let Some(place) = self.place else { return };
+        let kept = self.signal.lock().wakers.get_mut(place).and_then(Option::take);
+        drop(kept);
     }
 }

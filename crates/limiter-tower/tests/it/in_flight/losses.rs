@@ -4,7 +4,7 @@ use std::{
     future::pending,
     pin::Pin,
     sync::{Arc, Mutex},
-    task::Poll,
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
@@ -193,6 +193,31 @@ async fn the_longest_hold_wakes_the_request_and_what_a_handler_holds() {
     settle().await;
     assert!(response.is_finished() && lost.is_finished());
     assert_eq!(response.await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+struct Task;
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// A future that moves among tasks is polled by another waker each time.
+#[tokio::test]
+async fn a_watcher_keeps_its_last_waker_alone() {
+    let (rule, _counter, _clock) = at_most_an_hour();
+    let guard = rule.enter(&Key::from("job")).await.unwrap();
+    let tasks: Vec<_> = (0..1_000).map(|_| Arc::new(Task)).collect();
+    let kept = || tasks.iter().filter(|task| Arc::strong_count(task) > 1).count();
+    let mut lost = [Box::pin(guard.lost()), Box::pin(guard.lost())];
+    for task in &tasks {
+        let waker = Waker::from(Arc::clone(task));
+        for lost in &mut lost {
+            assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+    }
+    assert_eq!(kept(), 1);
+    drop(lost);
+    assert_eq!(kept(), 0);
 }
 
 #[tokio::test]
