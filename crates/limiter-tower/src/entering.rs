@@ -10,6 +10,8 @@
 //!    have charged.
 //! 5. Shadows are asked once the request is admitted.
 //!
+//! A refusal names each limit that is full: those in memory are all asked for room once one refuses.
+//!
 //! A store is not asked before the rates have charged: a client that resets its requests would call it without a limit.
 
 use std::{
@@ -88,7 +90,6 @@ impl<'k> Entering<'k> {
                 Err(missing) => return Err((rule, missing)),
             }
         }
-        // Without rates there is nothing to spare by a peek.
         let rates_have_decided = rates.asks.is_empty();
         Ok(Self { rates, rates_have_decided, in_flight })
     }
@@ -100,7 +101,10 @@ impl<'k> Entering<'k> {
 
     /// Asks the rules. Returns the answers if all of them are known at once.
     pub(crate) fn ask(mut self) -> Result<Self, Box<PendingEntering>> {
-        self.peek();
+        // Without rates there is nothing to spare.
+        if !self.rates_have_decided {
+            self.peek();
+        }
         match self.advance() {
             None => Ok(self),
             Some(awaited) => {
@@ -109,17 +113,11 @@ impl<'k> Entering<'k> {
         }
     }
 
-    /// Asks the limits in memory whether they have room, so that a full one charges no rate.
+    /// Asks the limits in memory that have not answered whether they have room: so that a full one charges no rate, and a
+    /// refusal names each full one.
     fn peek(&mut self) {
-        if self.rates_have_decided {
-            return;
-        }
-        for ask in self.in_flight.iter_mut().filter(|ask| !ask.is_shadow) {
-            ask.peek();
-            if ask.is_refused() {
-                return;
-            }
-        }
+        let enforced = self.in_flight.iter_mut().filter(|ask| !ask.is_shadow);
+        enforced.filter(|ask| ask.is_to_be_entered()).for_each(InFlightAsk::peek);
     }
 
     /// Returns what is to be asked next: the order of the decision.
@@ -159,7 +157,12 @@ impl<'k> Entering<'k> {
                         None => return Some(Awaited::Enter(place, entered)),
                     }
                 }
-                Step::Conclude => return None,
+                Step::Conclude => {
+                    if self.in_flight.iter().any(InFlightAsk::is_refused) {
+                        self.peek();
+                    }
+                    return None;
+                }
             }
         }
     }

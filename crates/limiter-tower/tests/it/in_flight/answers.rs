@@ -14,7 +14,7 @@ use limiter_tower::{
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::{Counter, Stream, behind_layer, rule, send, two_frames};
+use super::{Counter, Events, Stream, behind_layer, rule, send, two_frames};
 use crate::{Body, for_all, header, limiter_of};
 use limiter_tower::key::FixedKey;
 
@@ -110,6 +110,34 @@ async fn problem_details_name_the_limit() {
             "violated-policies": ["uploads"],
         })
     );
+}
+
+#[tokio::test]
+async fn a_refusal_names_each_full_limit_that_may_be_seen() {
+    let of = |name, limit| InFlightRule::new(Counter::new(name, limit), FixedKey::new("all"));
+    for has_rate in [true, false] {
+        let roomy = of("roomy", 5);
+        let layer = if has_rate { with_rate(roomy) } else { RateLimitLayer::only_in_flight(roomy) };
+        let (own, events_of_own) = Events::of(of("own", 1));
+        let (of_service, events) = Events::of(of("service", 1));
+        // A store is not asked once another limit refuses.
+        let stored = Counter::new("stored", 1).slow();
+        let layer = layer
+            .in_flight(own)
+            .in_flight(of("secret", 1).disclose(Disclosure::None))
+            .in_flight(of_service)
+            .in_flight(InFlightRule::new(stored.clone(), FixedKey::new("all")))
+            .refuse_with(problem_json);
+        let service = behind_layer(&layer, two_frames);
+        let _admitted = send(&service).await;
+        assert_eq!(stored.calls(), ["enter"]);
+        let refused = send(&service).await;
+        let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
+        assert_eq!(body["violated-policies"], json!(["own", "service"]), "{has_rate}");
+        assert_eq!(events_of_own.take(), ["allowed", "denied"]);
+        assert_eq!(events.take(), ["allowed", "denied"]);
+        assert_eq!(stored.calls(), [""; 0]);
+    }
 }
 
 /// Sends a gRPC call, and returns the response's header fields.
