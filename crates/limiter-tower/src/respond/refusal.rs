@@ -40,8 +40,8 @@ pub enum Reason {
     Misconfigured,
     /// It has no key, and such requests are rejected.
     Rejected(MissingKey),
-    /// A limit on requests in flight refused it: the first one that was full, whose decision is
-    /// [`in_flight`](Decisions::in_flight). No other is asked then.
+    /// Limits on requests in flight refused it: each that was found full, by its decision
+    /// [`in_flight`](Decisions::in_flight).
     InFlight(Decisions),
     /// It lost its permit before it was answered, and the rule is [strict](crate::InFlightRule::strict).
     PermitLost,
@@ -113,7 +113,7 @@ impl Refused {
         decisions.into_iter().flatten()
     }
 
-    /// Returns the limit on requests in flight that refused the request, also if clients must not see it.
+    /// Returns the limits on requests in flight that refused the request, also those that clients must not see.
     pub fn in_flight(&self) -> impl Iterator<Item = &InFlightDecision> + Clone {
         let decisions = match self.reason() {
             Reason::InFlight(decisions) => Some(decisions.in_flight()),
@@ -165,7 +165,7 @@ impl Refused {
 
     /// Returns the status code for HTTP: 429 if a limit refused the request, 503 if the store failed,
     /// 400 without a key, and 500 for a fault of the server. It is 503 as well if the request has lost its permit, and if
-    /// the limit on requests in flight that refused it is the [service's own](crate::InFlightRule::unavailable).
+    /// all limits on requests in flight that refused it are the [service's own](crate::InFlightRule::unavailable).
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self.reason() {
