@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    in_flight::InFlightRule,
+    in_flight::{self, InFlightRule},
     key::Head,
     observe::Outcome,
     report::Observer,
@@ -27,6 +27,8 @@ pub(crate) struct Config {
     /// Whether handlers get a `Charge`.
     pub(crate) is_chargeable: bool,
     pub(crate) observer: Observer,
+    /// Of requests in flight.
+    pub(crate) in_flight_observer: Option<in_flight::ObserveFn>,
     /// Shared with all clones.
     pub(crate) is_off: Arc<Flag>,
 }
@@ -41,6 +43,7 @@ impl Config {
             has_decisions: false,
             is_chargeable: false,
             observer: Observer::default(),
+            in_flight_observer: None,
             is_off: Arc::default(),
         }
     }

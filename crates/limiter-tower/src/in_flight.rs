@@ -38,7 +38,7 @@ use crate::{
 };
 
 type LimitFn = Arc<dyn Fn(Head<'_>, u32) -> u32 + Send + Sync>;
-type ObserveFn = Arc<dyn Fn(&InFlightEvent<'_>) + Send + Sync>;
+pub(crate) type ObserveFn = Arc<dyn Fn(&InFlightEvent<'_>) + Send + Sync>;
 type SpawnFn = Arc<dyn Fn(Task) + Send + Sync>;
 
 /// Limits how many requests of a key are in flight at once.
@@ -79,6 +79,8 @@ struct Settings {
     is_unavailable: bool,
     max_hold: Option<MaxHold>,
     observer: Option<ObserveFn>,
+    /// That of the layer that has the rule.
+    layer_observer: Option<ObserveFn>,
     /// Spawns tasks in place of Tokio.
     spawn: Option<SpawnFn>,
 }
@@ -104,6 +106,7 @@ impl InFlightRule {
             is_unavailable: false,
             max_hold: None,
             observer: None,
+            layer_observer: None,
             spawn: None,
         };
         Self { settings: Arc::new(settings) }
@@ -182,10 +185,15 @@ impl InFlightRule {
 
     /// Calls `observer` with what the rule does with each request and with what becomes of its permits, in place of an
     /// earlier observer. It is called on the request's path and when permits are dropped, so it must neither block nor
-    /// panic.
+    /// panic. [`RateLimitLayer::observe_in_flight`](crate::RateLimitLayer::observe_in_flight) observes all rules of a layer.
     #[must_use]
     pub fn observe(self, observer: impl Fn(&InFlightEvent<'_>) + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.observer = Some(Arc::new(observer)))
+    }
+
+    /// Returns the rule as one of a layer with this observer.
+    pub(crate) fn in_layer(self, observer: Option<ObserveFn>) -> Self {
+        self.with(|settings| settings.layer_observer = observer)
     }
 
     /// Spawns the tasks of `max_hold` by `spawn` in place of Tokio, for tests and simulations.

@@ -10,7 +10,7 @@ use tower_layer::Layer;
 use crate::{
     config::Config,
     headers::Headers,
-    in_flight::InFlightRule,
+    in_flight::{InFlightEvent, InFlightRule, ObserveFn},
     key::{Head, KeyExtractor, KeySource},
     observe::Event,
     refusal::{GrpcStatus, Refusal},
@@ -125,7 +125,7 @@ impl RateLimitLayer {
     pub fn in_flight(self, rule: InFlightRule) -> Self {
         check_in_flight(&self.config, &rule);
         self.with(|config| {
-            config.in_flight.push(rule);
+            config.in_flight.push(rule.in_layer(config.in_flight_observer.clone()));
             config.in_flight.sort_by_key(|rule| order(rule.source()));
         })
     }
@@ -215,11 +215,28 @@ impl RateLimitLayer {
     }
 
     /// Calls `observer` with what each rule did with each request, in place of an earlier observer. It
-    /// is called on the request's path, so it must not block. Limits on requests in flight have
-    /// [observers of their own](InFlightRule::observe), because permits have events after the request.
+    /// is called on the request's path, so it must not block. [`observe_in_flight`](Self::observe_in_flight) is for limits
+    /// on requests in flight, because permits have events after the request.
     #[must_use]
     pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
         self.with(|config| config.observer = Observer(Some(Arc::new(observer))))
+    }
+
+    /// Calls `observer` with what each limit on requests in flight did with each request and with what becomes of the
+    /// permits, in place of an earlier observer of the layer. A rule's [own observer](InFlightRule::observe) is called as
+    /// well. It is called on the request's path and when permits are dropped, so it must neither block nor panic.
+    #[must_use]
+    pub fn observe_in_flight(
+        self,
+        observer: impl Fn(&InFlightEvent<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        let observer: ObserveFn = Arc::new(observer);
+        self.with(|config| {
+            for rule in &mut config.in_flight {
+                *rule = rule.clone().in_layer(Some(Arc::clone(&observer)));
+            }
+            config.in_flight_observer = Some(observer);
+        })
     }
 
     /// Returns the rules, in the order in which they are asked.

@@ -111,7 +111,8 @@ impl<'k> InFlightAsk<'k> {
 
     /// Takes a permit. The answer is for [`entered`](Self::entered).
     pub(crate) fn enter(&mut self) -> LimiterFuture<Entry> {
-        self.asked_at = cfg!(feature = "metrics").then(Instant::now);
+        let is_timed = cfg!(feature = "metrics") || self.rule.is_observed();
+        self.asked_at = is_timed.then(Instant::now);
         self.rule.settings.limiter.enter(&self.key, self.limit)
     }
 

@@ -1,10 +1,13 @@
-//! What an observer of a rule receives.
+//! What an observer of limits on requests in flight receives.
+
+use std::time::Duration;
 
 use limiter_core::{Error, Key, Occupancy};
 
 use crate::observe::Outcome;
 
-/// What a rule did with a request, or what became of a permit: see [`InFlightRule::observe`](crate::InFlightRule::observe).
+/// What a rule did with a request, or what became of a permit: see [`InFlightRule::observe`](crate::InFlightRule::observe) and
+/// [`RateLimitLayer::observe_in_flight`](crate::RateLimitLayer::observe_in_flight).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct InFlightEvent<'a> {
@@ -20,6 +23,8 @@ pub struct InFlightEvent<'a> {
     pub occupancy: Option<Occupancy>,
     /// The failure of the store, if it could not decide.
     pub error: Option<&'a Error>,
+    /// How long the limiter took to decide. `None` if it was not asked for a permit.
+    pub elapsed: Option<Duration>,
 }
 
 /// The kind of an [`InFlightEvent`].

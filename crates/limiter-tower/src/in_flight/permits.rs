@@ -69,7 +69,7 @@ impl RulePermit {
         rule.live().taken();
         Self {
             rule: rule.clone(),
-            key: rule.settings.observer.is_some().then(|| Key::from(key).into_owned()),
+            key: rule.is_observed().then(|| Key::from(key).into_owned()),
             is_shadow,
             permit: Mutex::new(Some(permit)),
             signal: rule.settings.max_hold.as_ref().map(|_| Arc::default()),
@@ -90,12 +90,12 @@ impl RulePermit {
     /// Returns a future that is ready once the permit is lost.
     pub(super) fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let mut of_store = self.lock().as_ref().map(|permit| Box::pin(permit.lost()));
-        let signal = self.signal.clone();
+        let mut watcher = self.signal.as_ref().map(Signal::watch);
         Box::pin(poll_fn(move |cx| {
             let is_too_long =
-                |signal: &Arc<Signal>| signal.poll(cx) == Poll::Ready(Progress::TooLong);
+                |watcher: &mut Watcher| watcher.poll(cx) == Poll::Ready(Progress::TooLong);
             match &mut of_store {
-                _ if signal.as_ref().is_some_and(is_too_long) => Poll::Ready(()),
+                _ if watcher.as_mut().is_some_and(is_too_long) => Poll::Ready(()),
                 Some(lost) => lost.as_mut().poll(cx),
                 None => Poll::Pending,
             }

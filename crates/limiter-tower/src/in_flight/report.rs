@@ -25,8 +25,7 @@ impl InFlightRule {
     }
 
     pub(super) fn report(&self, outcome: Outcome, details: Details<'_>) {
-        let Details { key, occupancy, error, elapsed } = details;
-        if let (Outcome::Denied, Some(occupancy)) = (outcome, occupancy) {
+        if let (Outcome::Denied, Some(occupancy)) = (outcome, details.occupancy) {
             log::in_flight_refused(self.name(), occupancy);
         }
         #[cfg(feature = "metrics")]
@@ -34,11 +33,10 @@ impl InFlightRule {
             &self.live().name,
             outcome,
             self.settings.limiter.store(),
-            elapsed,
-            error.map_or(Ok(occupancy), Err),
+            details.elapsed,
+            details.error.map_or(Ok(details.occupancy), Err),
         );
-        let _ = elapsed;
-        self.send(InFlightEventKind::Request(outcome), key, occupancy, error);
+        self.send(InFlightEventKind::Request(outcome), details);
     }
 
     /// Reports what became of a permit.
@@ -48,19 +46,19 @@ impl InFlightRule {
         }
         #[cfg(feature = "metrics")]
         metrics::record_permit(&self.live().name, kind.name());
-        self.send(kind, key, None, None);
+        self.send(kind, Details { key, ..Details::default() });
     }
 
-    fn send(
-        &self,
-        kind: InFlightEventKind,
-        key: Option<&Key<'_>>,
-        occupancy: Option<Occupancy>,
-        error: Option<&Error>,
-    ) {
-        if let Some(observer) = &self.settings.observer {
-            let (rule, store) = (self.name(), self.settings.limiter.store());
-            observer(&InFlightEvent { rule, store, kind, key, occupancy, error });
-        }
+    /// Returns whether an observer receives events.
+    pub(super) fn is_observed(&self) -> bool {
+        self.settings.observer.is_some() || self.settings.layer_observer.is_some()
+    }
+
+    fn send(&self, kind: InFlightEventKind, details: Details<'_>) {
+        let Details { key, occupancy, error, elapsed } = details;
+        let (rule, store) = (self.name(), self.settings.limiter.store());
+        let event = InFlightEvent { rule, store, kind, key, occupancy, error, elapsed };
+        let observers = [&self.settings.observer, &self.settings.layer_observer];
+        observers.into_iter().flatten().for_each(|observer| observer(&event));
     }
 }

@@ -1,18 +1,22 @@
 //! Rules as values: limits of plans and priorities, changes, and use without a layer.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex},
+};
 
 use http::{Request, StatusCode};
 use limiter_core::{Key, Policy, Quota};
 use limiter_tower::{
     InFlightRule, RateLimitLayer,
+    in_flight::InFlightEvent,
     key::{FixedKey, HeaderKey, MaybeKey, key_fn},
     refusal::Reason,
     rule::Mode,
 };
 use tower::ServiceExt;
 
-use super::{Counter, Events, behind, rule, send, two_frames};
+use super::{Counter, Events, behind, behind_layer, rule, send, two_frames};
 use crate::{Body, for_all, limiter_of};
 
 fn of_path(path: &str) -> Request<Body> {
@@ -123,6 +127,40 @@ async fn reset_forgets_the_permits_of_a_key() {
 }
 
 /// Returns the message of a panic.
+/// Whether it is set before the rules are added or after that.
+#[tokio::test]
+async fn the_observer_of_a_layer_receives_the_events_of_all_its_rules() {
+    for is_first in [true, false] {
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let of_layer = Arc::clone(&seen);
+        let observe = move |event: &InFlightEvent<'_>| {
+            let asked = (event.key.is_some(), event.elapsed.is_some());
+            let text = format!("{} {} {asked:?}", event.rule, event.kind.name());
+            of_layer.lock().unwrap().push(text);
+        };
+        let (own, events) =
+            Events::of(InFlightRule::new(Counter::new("own", 5).losable(), FixedKey::new("all")));
+        let all = Counter::new("all", 5).losable();
+        let of_all = InFlightRule::new(all.clone(), FixedKey::new("all"));
+        let layer = RateLimitLayer::only_in_flight(own);
+        let layer = match is_first {
+            true => layer.observe_in_flight(observe).in_flight(of_all.clone()),
+            false => layer.in_flight(of_all.clone()).observe_in_flight(observe),
+        };
+        let response = send(&behind_layer(&layer, two_frames)).await;
+        all.lose();
+        drop(response);
+        let expected =
+            ["own allowed (true, true)", "all allowed (true, true)", "all lost (true, false)"];
+        assert_eq!(*seen.lock().unwrap(), expected);
+        // The rule's own observer receives them as well.
+        assert_eq!(events.take(), ["allowed"]);
+        // Elsewhere the rule is not the layer's.
+        drop(of_all.enter(&Key::from("job")).await);
+        assert_eq!(seen.lock().unwrap().len(), expected.len());
+    }
+}
+
 fn panics(build: impl FnOnce() -> RateLimitLayer) -> String {
     let panic = catch_unwind(AssertUnwindSafe(build)).map(|_| ()).unwrap_err();
     panic.downcast_ref::<String>().unwrap().clone()
