@@ -36,6 +36,7 @@ use crate::{
 ///     batching = true
 ///     denial_cache = 10_000
 ///     lease = false
+///     lease_keys = 10_000
 /// "#)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -70,6 +71,7 @@ pub struct RedisSettings {
     batching: Option<bool>,
     denial_cache: Option<usize>,
     lease: Option<bool>,
+    lease_keys: Option<usize>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -157,7 +159,7 @@ impl RedisSettings {
             denials,
             batching,
             lease,
-            lease_keys: _,
+            lease_keys,
             failures,
             open,
             observer: _,
@@ -172,6 +174,7 @@ impl RedisSettings {
         set(batching, self.batching);
         set(denials, self.denial_cache);
         set(lease, self.lease);
+        set(lease_keys, self.lease_keys);
         set(failures, self.breaker.failures);
         set(open, self.breaker.open_ms.map(Duration::from_millis));
         Ok(builder)

@@ -21,6 +21,8 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
         breaker = { failures = 3 }
         batching = false
         denial_cache = 7
+        lease = true
+        lease_keys = 9
     "#;
     let settings = read(&format!("url = {:?}\n{text}", server.url())).unwrap();
     let shown = format!("{settings:?}");
@@ -33,6 +35,8 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
         "deadline: 5s",
         "local_share: Some(4)",
         "batching: false",
+        "lease: true",
+        "lease_keys: 9",
         "failures: 3",
         "open: 100ms",
     ] {
@@ -71,6 +75,7 @@ async fn an_error_of_a_file_says_what_is_wrong() {
 
     for (text, message) in [
         ("deadline_ms = 0", "invalid deadline 0ns: use 1ms to 60s"),
+        ("lease_keys = 0", "invalid number of 0 leased keys: use 1 to 16777216"),
         ("prefix = \"\"", "invalid key prefix \"\": use 1 to 64 bytes"),
         ("breaker = { open_ms = 900 }", "invalid breaker that opens for 900ms: use 1ms to 200ms"),
         (
