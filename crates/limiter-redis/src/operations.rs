@@ -158,12 +158,10 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             if let Some(local) = &handle.local {
                 local.reset(&key);
             }
-            let reset = Reset { forgotten: Forgotten::of(&sender.context, &key) };
-            let result = sender.operate(handle, &key, reset).await;
-            if let Some(leases) = &limiter.leases {
-                leases.forget(&key);
-            }
-            result
+            let (leases, leased) = (limiter.leases.clone(), key.clone());
+            let forget = move || leases.iter().for_each(|leases| leases.forget(&leased));
+            let reset = Reset::new(Forgotten::of(&sender.context, &key), forget);
+            sender.operate(handle, &key, reset).await
         })
     }
 

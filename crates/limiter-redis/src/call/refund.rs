@@ -72,7 +72,34 @@ impl Operation for Refund {
 
 /// Makes a subject fresh.
 pub(crate) struct Reset {
-    pub(crate) forgotten: Forgotten,
+    forgotten: Forgotten,
+    leases: Mutex<Option<ForgetLeases>>,
+}
+
+/// Gives up what is leased of the key.
+type ForgetLeases = Box<dyn FnOnce() + Send>;
+
+impl Reset {
+    /// Returns the reset of a key, of which `forget` gives up what is leased. It is called once, when the reset has ended,
+    /// whatever its outcome, also if its caller has left.
+    pub(crate) fn new(forgotten: Forgotten, forget: impl FnOnce() + Send + 'static) -> Self {
+        Self { forgotten, leases: Mutex::new(Some(Box::new(forget))) }
+    }
+
+    fn ends(&self) {
+        self.forgotten.now();
+        let forget = self.leases.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(forget) = forget {
+            forget();
+        }
+    }
+}
+
+/// If the operation was not sent, or is dropped with its runtime.
+impl Drop for Reset {
+    fn drop(&mut self) {
+        self.ends();
+    }
 }
 
 impl Operation for Reset {
@@ -93,7 +120,7 @@ impl Operation for Reset {
     }
 
     fn note(request: &Request<Self>, _: &Context, _: Timestamp, _: &mut Outcome<()>) {
-        request.operation.forgotten.now();
+        request.operation.ends();
     }
 }
 

@@ -3,7 +3,10 @@
 
 use std::{iter, mem, slice, sync::Arc, time::Duration};
 
-use limiter_core::{Algorithm, Cost, Decision, Policy, Quota, Receipt, Source, Timestamp};
+use futures::FutureExt as _;
+use limiter_core::{
+    Algorithm, Cost, Decision, LimiterFuture, Policy, Quota, Receipt, Source, Timestamp,
+};
 use limiter_test::{
     conformance,
     laws::{self, Law},
@@ -15,8 +18,12 @@ use limiter_test::{
 };
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
-use super::store::{InRedis, Store, unique};
-use crate::scripts::{LeaseTerms, Plan, Scripts};
+use super::store::{EPOCH, InRedis, Store, unique};
+use crate::{
+    Builder,
+    scripts::{LeaseTerms, Plan, Scripts},
+    waiting,
+};
 
 const KEY: &str = "key";
 
@@ -293,6 +300,28 @@ fn a_reset_ends_the_leases_of_its_own_process() {
         assert!(subject.decide(now, KEY, Cost::ONE).is_admitted());
         assert!(subject.peek(now, KEY).used() > 0, "{algorithm}");
     }
+}
+
+/// The store makes the key fresh, although nobody waits for it.
+#[test]
+fn a_reset_whose_caller_has_left_ends_the_leases_of_its_own_process() {
+    let store = Store::new();
+    let policy = Policy::parse("test", "1000/s").unwrap();
+    let settings = |builder: Builder| builder.lease(true).denial_cache(0);
+    let limiter = store.limiter_with(&unique(), &policy, settings);
+    store.set_clock(Timestamp::from_nanos(0).saturating_add(EPOCH));
+    while store.wait_for(limiter.check(KEY)).unwrap().source() != Source::Lease {}
+    assert!(limiter.reset(KEY).now_or_never().is_none());
+    let all = limiter.clone();
+    let ended = async move {
+        let sender = &all.sender;
+        waiting::ended(&sender.client, &sender.under_way, Duration::from_secs(10)).await
+    };
+    store.wait_for(LimiterFuture::pending(ended)).unwrap();
+    let used = || store.wait_for(limiter.peek(KEY)).unwrap().used();
+    assert_eq!(used(), 0);
+    assert!(store.wait_for(limiter.check(KEY)).unwrap().is_admitted());
+    assert!(used() > 0);
 }
 
 /// A limiter that gives its leases back before another policy takes its turn.
