@@ -92,7 +92,8 @@ counters! {
     permits_lost,
     /// Permits of requests in flight that the store did not have when they were renewed, and that were added again.
     permits_restored,
-    /// Permits of requests in flight that were not given back, so that they counted until they expired.
+    /// Permits of requests in flight that were not given back, so that they counted until they expired. Lost ones are
+    /// only in `permits_lost`.
     releases_failed,
     /// Operations that were not sent, because the circuit breaker was open.
     short_circuited,

@@ -193,7 +193,7 @@ impl<C: ScriptClient> Shared<C> {
             {
                 // It may have been taken.
                 let (key, until) = (of_task.clone(), shared.expiry.forgotten(sent));
-                shared.leave([Leave { key, number, until }]);
+                shared.leave([Leave { key, number, until, is_lost: false }]);
             }
             let reply = reply?;
             let permit = reply.is_admitted.then(|| {

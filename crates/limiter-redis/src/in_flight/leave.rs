@@ -13,6 +13,8 @@ pub(crate) struct Leave {
     pub(crate) key: Bytes,
     pub(crate) number: u64,
     pub(crate) until: Timestamp,
+    /// Whether it was lost, so that it does not count any more.
+    pub(crate) is_lost: bool,
 }
 
 /// A permit that waits to be given back. The end of a program can wait for it.

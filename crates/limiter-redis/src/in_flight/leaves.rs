@@ -71,9 +71,10 @@ impl<C: ScriptClient> Shared<C> {
         let now = self.now();
         let (over, again): (Vec<_>, Vec<_>) =
             group.into_iter().partition(|waiting| now >= waiting.leave.until);
-        if !over.is_empty() {
+        let not_lost = over.iter().filter(|waiting| !waiting.leave.is_lost).count();
+        if not_lost > 0 {
             // There are at most as many as fit in a call.
-            self.report(EventKind::ReleaseFailed(over.len() as u64, reported(&error)), &key);
+            self.report(EventKind::ReleaseFailed(not_lost as u64, reported(&error)), &key);
         }
         for waiting in again {
             let pause = waiting.pause.saturating_mul(2).min(LONGEST_PAUSE);

@@ -228,7 +228,7 @@ impl Inner {
         }
         let Entry { held, attempted, .. } = self.permits.remove(&number)?;
         let until = expiry.forgotten(attempted);
-        Some(Leave { key: held.key.clone(), number, until })
+        Some(Leave { key: held.key.clone(), number, until, is_lost: held.is_lost() })
     }
 
     fn held(&self, key: &[u8]) -> u32 {

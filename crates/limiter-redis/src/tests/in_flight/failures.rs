@@ -158,6 +158,26 @@ fn releases_are_repeated_until_the_permit_expires() {
     assert!(world.ask(limiter.enter("alice")).unwrap().is_admitted());
 }
 
+/// It has not counted since it was lost, so nothing is left to give back.
+#[test]
+fn a_permit_that_was_lost_is_not_counted_as_one_that_was_not_given_back() {
+    for is_dropped in [true, false] {
+        let mut world = World::new();
+        let limiter = world.limiter(1);
+        let permit = world.enter(&limiter, "alice");
+        world.fate(|_| Fate::LostRequest);
+        world.jump(40 * SECOND);
+        // By its holder, or by the task that renews.
+        let permit = (!is_dropped).then_some(permit);
+        world.advance(60 * SECOND);
+        drop(permit);
+        world.advance(60 * SECOND);
+        let counters = limiter.counters();
+        assert_eq!((counters.permits_lost, counters.releases_failed), (1, 0), "{is_dropped}");
+        assert!(!world.events().contains(&"release_failed".to_owned()));
+    }
+}
+
 #[test]
 fn tasks_that_were_dropped_with_their_runtime_are_started_anew() {
     let mut world = World::new();
