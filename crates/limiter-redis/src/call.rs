@@ -5,7 +5,7 @@
 //! The task makes the script call within the deadline, once more if the server did not execute it, and a second one to
 //! the script `policy` for requests that a limit's own script left undecided. The outcome is read (`outcomes`),
 //! reported to the circuit breaker and the events (`reports`), noted by the operation (counters, cached denials, the
-//! local fallback), and given to the caller.
+//! local share), and given to the caller.
 
 pub(crate) mod breaker;
 pub(crate) mod breakers;

@@ -146,7 +146,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             let returned = if *limiter == id { grant.give(receipt.permits(), now) } else { 0 };
             return LimiterFuture::ready(Ok(returned));
         }
-        // The local fallback's receipt, or another limiter's.
+        // The local share's receipt, or another limiter's.
         let local = self.handle.local.as_ref();
         LimiterFuture::ready(Ok(local.map_or(0, |local| local.refund(receipt))))
     }

@@ -1,7 +1,7 @@
 //! A fleet of processes, its network and its server in one thread, by a simulated clock.
 //!
 //! The processes run the limiters of `limiter-redis` as they are: their queues, batches, circuit breakers, cached denials,
-//! fallbacks, leases and refunds. Only what is around them is simulated: the clock and the random numbers of each
+//! local shares, leases and refunds. Only what is around them is simulated: the clock and the random numbers of each
 //! process, its tasks and timers, the network, and the server, which runs the twins of the scripts.
 //!
 //! In a part of the seeds, the server is a cluster; policies have several limits; quotas take turns on a key, as of plans

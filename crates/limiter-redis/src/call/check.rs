@@ -65,7 +65,7 @@ impl Operation for Check {
         } else {
             context.denials.charged(*ticket, key, context.now());
         }
-        // A caller whose time is over has asked the local fallback itself.
+        // A caller whose time is over has asked the local share itself.
         let Some(local) = handle.local.as_ref().filter(|_| !caller.is_closed()) else { return };
         let of_cost = decision.is_admitted().then_some(charge.cost);
         let now = charged.as_ref().map_or(of_cost, |it| Cost::new(it.permits()).ok());

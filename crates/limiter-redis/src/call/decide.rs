@@ -33,7 +33,7 @@ pub(crate) struct Part {
     pub(crate) ticket: Ticket,
 }
 
-/// What the store replied to a demand, and the local fallback's receipt for the same charge.
+/// What the store replied to a demand, and the local share's receipt for the same charge.
 pub(crate) type Reserved = (CheckReply, Option<Receipt>);
 
 impl Part {
@@ -58,7 +58,7 @@ impl Part {
         Demand { plan: &self.handle.plan, cost: self.cost, only_asks: self.only_asks }
     }
 
-    /// Charges the local fallback with what the store has charged.
+    /// Charges the local share with what the store has charged.
     fn follow(&self, ask: Ask, charged: &Charged) -> Option<Receipt> {
         let local = self.handle.local.as_ref()?;
         let permits = Cost::new(charged.permits()).ok()?;

@@ -25,7 +25,7 @@ pub(crate) struct Token {
     pub(crate) charged: Charged,
     /// The handle that charged, because a charge's marks are in units of its quota.
     pub(crate) handle: Arc<Handle>,
-    /// The local fallback's receipt for the same charge.
+    /// The local share's receipt for the same charge.
     pub(crate) local: Mutex<Option<Receipt>>,
 }
 

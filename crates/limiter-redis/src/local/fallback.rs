@@ -48,7 +48,7 @@ impl Local {
         })
     }
 
-    /// Returns the fallback under another policy.
+    /// Returns the share under another policy.
     pub(crate) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         let processes = self.processes.load(Relaxed);
         let limiter = self.ask(|limiter| with_share(limiter, policy, processes))?;
