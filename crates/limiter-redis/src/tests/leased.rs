@@ -19,11 +19,7 @@ use limiter_test::{
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
 use super::store::{EPOCH, InRedis, Store, unique};
-use crate::{
-    Builder,
-    scripts::{LeaseTerms, Plan, Scripts},
-    waiting,
-};
+use crate::scripts::{LeaseTerms, Plan, Scripts};
 
 const KEY: &str = "key";
 
@@ -307,15 +303,14 @@ fn a_reset_ends_the_leases_of_its_own_process() {
 fn a_reset_whose_caller_has_left_ends_the_leases_of_its_own_process() {
     let store = Store::new();
     let policy = Policy::parse("test", "1000/s").unwrap();
-    let settings = |builder: Builder| builder.lease(true).denial_cache(0);
-    let limiter = store.limiter_with(&unique(), &policy, settings);
+    let limiter = store.limiter_with(&unique(), &policy, |builder| builder.lease(true));
     store.set_clock(Timestamp::from_nanos(0).saturating_add(EPOCH));
     while store.wait_for(limiter.check(KEY)).unwrap().source() != Source::Lease {}
     assert!(limiter.reset(KEY).now_or_never().is_none());
-    let all = limiter.clone();
+    let sender = Arc::clone(&limiter.sender);
     let ended = async move {
-        let sender = &all.sender;
-        waiting::ended(&sender.client, &sender.under_way, Duration::from_secs(10)).await
+        sender.under_way.ended().await;
+        Ok(())
     };
     store.wait_for(LimiterFuture::pending(ended)).unwrap();
     let used = || store.wait_for(limiter.peek(KEY)).unwrap().used();
