@@ -1,5 +1,7 @@
 //! What services have to show after the faults have stopped.
 
+mod waiting;
+
 use std::sync::{Arc, Mutex};
 
 use limiter_core::{Error, LimiterFuture};
@@ -33,8 +35,12 @@ impl World {
         if self.is_violated() {
             return;
         }
-        if self.processes.fleet.services.as_ref().is_some_and(|plan| plan.block.is_some()) {
+        let Some(plan) = self.processes.fleet.services.clone() else { return };
+        if plan.block.is_some() {
             self.block_once();
+        }
+        if let Some(waiting) = plan.waiting.filter(|_| !self.is_violated()) {
+            self.wait_once(&waiting);
         }
     }
 

@@ -81,7 +81,7 @@ pub(super) enum Lengths {
 const TABLES: [(usize, usize); 3] = [(10_000, 10_000), (2, 1), (0, 10_000)];
 
 /// How far ahead permits may be reserved.
-const HORIZON: Duration = Duration::from_secs(1);
+pub(crate) const HORIZON: Duration = Duration::from_secs(1);
 
 impl Fleet {
     /// Returns the fleet of a seed: two of five groups, with random quotas. That of a wrong world has only the limiters that

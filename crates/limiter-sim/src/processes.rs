@@ -168,7 +168,8 @@ impl Processes {
             }
         }
         let around = (&self.network, &self.executor);
-        Ok(Some(Arc::new(Service::new(plan, limiters, (process, clock), around)?)))
+        let deadline = self.fleet.trips.deadline;
+        Ok(Some(Arc::new(Service::new(plan, limiters, (process, clock), around, deadline)?)))
     }
 
     /// Stops a process, and its clock too if that `stands_still`.

@@ -1,6 +1,7 @@
 //! The service of a process: its layer of rules.
 
 mod client;
+mod waiting;
 
 use std::{
     convert::Infallible,
@@ -23,13 +24,14 @@ use limiter_tower::{
 use tower_layer::Layer;
 use tower_service::Service as _;
 
-pub(crate) use self::client::{Client, Ticket};
+pub(crate) use self::client::{Client, Ticket, Ticketed};
+use self::waiting::{Noted, Notes};
 use crate::{
     clock::ProcessClock,
     executor::Executor,
     network::{Network, SimClient},
-    service_plan::{LOCAL, Outcome, Plan, RULES, SHADOW, SHARED, USER},
-    vocabulary::{ProcessId, subject},
+    service_plan::{LOCAL, Outcome, Plan, RULES, SHADOW, SHARED, TENANT, USER},
+    vocabulary::{Micros, ProcessId, subject},
     wrong::Wrong,
 };
 
@@ -58,11 +60,14 @@ impl Service {
         limiters: &[RedisLimiter<SimClient>],
         (process, clock): (ProcessId, &ProcessClock),
         (network, executor): (&Network, &Executor),
+        deadline: Micros,
     ) -> Result<Self, Error> {
         let local = MemoryLimiter::builder(plan.local.clone()).clock(clock.clone()).build()?;
         let mut rules = Vec::new();
+        let notes = |waiting| Notes::new(process, network, waiting, deadline);
+        let notes = plan.waiting.map(notes);
         for (index, limiter) in limiters.iter().enumerate() {
-            rules.push(rule(plan, index, limiter)?);
+            rules.push(rule(plan, index, limiter, notes.as_ref())?);
         }
         rules.push(Rule::new(local.clone(), FixedKey::new(SHARED)));
         let spawn = |rule: Rule| {
@@ -75,7 +80,14 @@ impl Service {
         if is_wrong(Wrong::OwnKeyLast) {
             ordered.reverse();
         }
-        let outer = is_wrong(Wrong::ShadowsFirst).then(|| ordered.remove(SHADOW));
+        let outer = match plan.wrong {
+            Some(Wrong::ShadowsFirst) => vec![ordered.remove(SHADOW)],
+            Some(Wrong::ChargesBeforeWaiting) => {
+                let waits = ordered.remove(TENANT);
+                std::mem::replace(&mut ordered, vec![waits])
+            }
+            _ => Vec::new(),
+        };
         let strikes = match (&plan.block, limiters.get(USER)) {
             (Some(block), Some(user)) if is_wrong(Wrong::StrikesWhileBlocked) => {
                 let within = std::time::Duration::from_micros(block.within);
@@ -94,7 +106,7 @@ impl Service {
         };
         let layer = RateLimitLayer::all(ordered).decisions();
         let layer = layer.observe(move |event| observer.observe(event));
-        let outer = outer.map(|rule| RateLimitLayer::all([rule]).decisions());
+        let outer = (!outer.is_empty()).then(|| RateLimitLayer::all(outer).decisions());
         Ok(Self { plan: Arc::clone(plan), rules, local, layer, outer })
     }
 
@@ -124,8 +136,20 @@ fn status<B>(response: Result<Response<B>, Infallible>) -> StatusCode {
 }
 
 /// Returns a rule whose limiter is in Redis.
-fn rule(plan: &Plan, index: usize, limiter: &RedisLimiter<SimClient>) -> Result<Rule, Error> {
+fn rule(
+    plan: &Plan,
+    index: usize,
+    limiter: &RedisLimiter<SimClient>,
+    notes: Option<&Notes>,
+) -> Result<Rule, Error> {
     let limiter = limiter.clone();
+    let new = |key: Box<dyn KeyExtractor>| match (plan.waiting(index), notes) {
+        (Some(waiting), Some(notes)) => {
+            let noted = Noted { inner: limiter.clone(), notes: notes.clone() };
+            Rule::waiting(noted, key, waiting.wait())
+        }
+        _ => Rule::new(limiter.clone(), key),
+    };
     let rule = match RULES.get(index) {
         Some(&"user") => {
             let own = ExtensionKey::new(|client: &Client| Key::from(client.user_name()));
@@ -134,7 +158,7 @@ fn rule(plan: &Plan, index: usize, limiter: &RedisLimiter<SimClient>) -> Result<
                 _ => Box::new(own.or_reject()),
             };
             let on_failure = if plan.denies { OnStoreFailure::Deny } else { OnStoreFailure::Allow };
-            let rule = Rule::new(limiter, own).on_store_failure(on_failure);
+            let rule = new(own).on_store_failure(on_failure);
             match &plan.block {
                 None => rule,
                 Some(block) if block.by_refusals => rule.block(block.block())?,
@@ -148,14 +172,14 @@ fn rule(plan: &Plan, index: usize, limiter: &RedisLimiter<SimClient>) -> Result<
         }
         Some(&"tenant") => {
             let shared = ExtensionKey::new(|client: &Client| Key::from(client.tenant_name()));
-            let rule = Rule::new(limiter, shared.or_reject().shared()).cost(|head| {
+            let rule = new(Box::new(shared.or_reject().shared())).cost(|head| {
                 let client = head.extensions.get::<Client>();
                 client.map_or(Cost::ONE, |client| client.cost)
             });
             settled(rule, plan.outcome)
         }
-        Some(&"shadow") => Rule::new(limiter, FixedKey::new(SHARED)).with_mode(Mode::SHADOW),
-        _ => Rule::new(limiter, FixedKey::new(SHARED)),
+        Some(&"shadow") => new(Box::new(FixedKey::new(SHARED))).with_mode(Mode::SHADOW),
+        _ => new(Box::new(FixedKey::new(SHARED))),
     };
     Ok(rule)
 }

@@ -2,15 +2,19 @@
 //!
 //! In a world with services, the callers of a process are clients of a service, which has a layer of rules: `user`, the
 //! client's own key; `tenant`, whose charges may depend on the response; `all` and `local`, the last one in memory; and a
-//! shadow. Their limiters in Redis are one store or two, and keys may block. All else is as in other worlds: the
-//! processes, the network, the servers and the faults.
+//! shadow. Their limiters in Redis are one store or two, keys may block, and one of the rules may wait. All else is as in
+//! other worlds: the processes, the network, the servers and the faults.
+
+mod waiting;
 
 use std::time::Duration;
 
 use limiter_core::{Algorithm, Block, Error, Policy, Quota};
 
+pub(crate) use self::waiting::Waiting;
 use crate::{
     fault::Fault,
+    fleet::HORIZON,
     random::Random,
     vocabulary::{KEYS, Micros},
     wrong::Wrong,
@@ -20,6 +24,7 @@ use crate::{
 pub(crate) const RULES: [&str; 4] = ["user", "tenant", "all", "shadow"];
 pub(crate) const USER: usize = 0;
 pub(crate) const TENANT: usize = 1;
+pub(crate) const ALL: usize = 2;
 pub(crate) const SHADOW: usize = 3;
 
 /// The rule whose limiter is in memory.
@@ -52,6 +57,7 @@ pub(crate) struct Plan {
     pub(crate) local: Policy,
     pub(crate) outcome: Outcome,
     pub(crate) block: Option<Blocking>,
+    pub(crate) waiting: Option<Waiting>,
     /// Whether the rule `user` refuses requests while its store fails.
     pub(crate) denies: bool,
     /// How many requests of a million are dropped before they have a response.
@@ -108,6 +114,9 @@ impl Blocking {
 impl Plan {
     /// Draws the services of a seed.
     pub(crate) fn new(random: &mut Random, wrong: Option<Wrong>) -> Result<Self, Error> {
+        // Apart from the other numbers, so that those stay as they are when something is added.
+        let mut others = random.clone().fork();
+        let mut waiting = Some(Waiting::new(&mut others)).filter(|_| others.below(3) == 0);
         let mut are_long = [0; RULES.len()].map(|_| random.below(2) == 0);
         are_long[SHADOW] = true;
         let mut in_first_store = *random.pick(&[1, 2, RULES.len()]).unwrap_or(&RULES.len());
@@ -125,7 +134,22 @@ impl Plan {
         let mut drops = u32::try_from(random.below(300_000)).unwrap_or(0);
         let mut without = vec![Fault::Flooded];
         without.extend(INCARNATIONS.into_iter().filter(|_| random.below(2) == 0));
+        if let (Some(_), Some(waiting)) = (block, &mut waiting)
+            && waiting.rule == USER
+        {
+            // Known fault: if a process has cached the refusal of the limit, its block is not asked about, and a request
+            // waits and is admitted although its key is blocked.
+            waiting.rule = ALL;
+        }
+        if wrong.is_some() {
+            waiting = waiting.filter(|_| wrong == Some(Wrong::ChargesBeforeWaiting));
+        }
         match wrong {
+            Some(Wrong::ChargesBeforeWaiting) => {
+                (are_long, in_first_store) = ([true, false, true, true], RULES.len());
+                (outcome, block) = (Outcome::Ignored, None);
+                waiting = Some(Waiting { rule: TENANT, within: 800_000, queue: 6 });
+            }
             Some(Wrong::OwnKeyLast) => {
                 (are_long, in_first_store) = ([true; RULES.len()], 1);
                 (denies, drops, block) = (true, 300_000, None);
@@ -144,24 +168,36 @@ impl Plan {
             }
             _ => {}
         }
+        if let Some(waits) = waiting.and_then(|it| are_long.get_mut(it.rule)) {
+            // A window that is longer than the run admits nobody who waits.
+            *waits = false;
+        }
         // In a world with blocks, `user` is the limit that refuses, so that a key that is struck is blocked.
         let is_tight = block.is_none() && wrong != Some(Wrong::OwnKeyLast);
         let ranges = match is_tight {
+            // Requests wait until the end of the run, so other limits don't refuse all of them.
+            true if waiting.is_some() => {
+                [((6, 20), (200, 800)), ((4, 15), (300, 2_000)), ((8, 30), (500, 4_000))]
+            }
             true => [((6, 20), (10, 60)), ((4, 30), (30, 400)), ((4, 40), (50, 800))],
             false => {
                 [((6, 12), (8, 30)), ((100, 200), (1_000, 4_000)), ((150, 300), (2_000, 8_000))]
             }
         };
         let mut policies = Vec::new();
-        for ((short, long), (name, is_long)) in
-            ranges.into_iter().zip(RULES.into_iter().zip(are_long))
+        for (index, ((short, long), (name, is_long))) in
+            ranges.into_iter().zip(RULES.into_iter().zip(are_long)).enumerate()
         {
+            let millis = match waiting {
+                Some(waiting) if waiting.rule == index => (100, 700),
+                _ => (300, 1_500),
+            };
             let (least, most) = if is_long { long } else { short };
             let permits = random.between(least, most);
             policies.push(if is_long {
                 long_policy(name, permits, random.below(2) == 0)?
             } else {
-                short_policy(name, permits, random)?
+                short_policy(name, permits, millis, random)?.with_horizon(HORIZON)?
             });
         }
         policies.push(long_policy(RULES[SHADOW], 1_000_000, true)?);
@@ -174,6 +210,7 @@ impl Plan {
             local,
             outcome,
             block,
+            waiting,
             denies,
             drops,
             without,
@@ -195,6 +232,11 @@ impl Plan {
     pub(crate) fn protects_others(&self) -> bool {
         self.denies && self.is_long(USER)
     }
+
+    /// Returns the bounds of a rule if it waits.
+    pub(crate) fn waiting(&self, rule: usize) -> Option<&Waiting> {
+        self.waiting.as_ref().filter(|it| it.rule == rule)
+    }
 }
 
 /// Returns the limit of a policy.
@@ -207,11 +249,16 @@ fn long_policy(name: &str, permits: u64, is_window: bool) -> Result<Policy, Erro
     Policy::new(name, algorithm, Quota::new(permits, LONG)?)
 }
 
-fn short_policy(name: &str, permits: u64, random: &mut Random) -> Result<Policy, Error> {
+fn short_policy(
+    name: &str,
+    permits: u64,
+    millis: (u64, u64),
+    random: &mut Random,
+) -> Result<Policy, Error> {
     let algorithms =
         [Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingLog, Algorithm::SlidingCounter];
     let algorithm = random.pick(&algorithms).copied().unwrap_or(Algorithm::Gcra);
-    let window = Duration::from_millis(random.between(300, 1_500));
+    let window = Duration::from_millis(random.between(millis.0, millis.1));
     Policy::new(name, algorithm, Quota::new(permits, window)?)
 }
 

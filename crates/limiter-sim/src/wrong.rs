@@ -52,6 +52,8 @@ pub enum Wrong {
     StrikesWhileBlocked,
     /// The client's own key is charged last, after those that it shares.
     OwnKeyLast,
+    /// The other rules charge a request before it waits.
+    ChargesBeforeWaiting,
     /// A renewal adds a permit again that the server has lost, although others have taken its place.
     RenewsWithoutRoom,
     /// Permits are taken at the time of the process's clock, and those of the processes differ.
@@ -113,7 +115,7 @@ const EXCUSING: &[Fault] = &[
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -137,6 +139,7 @@ impl Wrong {
         Self::ForgetsRefunds,
         Self::StrikesWhileBlocked,
         Self::OwnKeyLast,
+        Self::ChargesBeforeWaiting,
         Self::RenewsWithoutRoom,
         Self::PermitsByClientClocks,
         Self::DeadlinesFromReplies,
@@ -172,6 +175,7 @@ impl Wrong {
             Self::ForgetsRefunds => "forgets-refunds",
             Self::StrikesWhileBlocked => "strikes-while-blocked",
             Self::OwnKeyLast => "own-key-last",
+            Self::ChargesBeforeWaiting => "charges-before-waiting",
             Self::RenewsWithoutRoom => "renews-without-room",
             Self::PermitsByClientClocks => "permits-by-client-clocks",
             Self::DeadlinesFromReplies => "deadlines-from-replies",
@@ -189,6 +193,7 @@ impl Wrong {
                 | Self::ForgetsRefunds
                 | Self::StrikesWhileBlocked
                 | Self::OwnKeyLast
+                | Self::ChargesBeforeWaiting
         )
     }
 
@@ -239,6 +244,7 @@ impl Wrong {
             | Self::ForgetsRefunds
             | Self::StrikesWhileBlocked
             | Self::OwnKeyLast
+            | Self::ChargesBeforeWaiting
             | Self::PermitsByClientClocks
             | Self::DeadlinesFromReplies
             | Self::IgnoresDeadlines

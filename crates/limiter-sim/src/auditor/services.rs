@@ -7,18 +7,20 @@
 //!   [`bound`](super::bound) hold.
 //! - **Joint decisions.** Each enforced rule has admitted an admitted request, unless its store has failed. A request of
 //!   a client that has used up its own key charges no other rule, not even if it is dropped.
+//! - **Waits.** A request that is dropped while it waits has charged nothing but the rule for which it waits. No more wait
+//!   for a key than may, and none longer than it may.
 //! - **Blocks.** Each block at the server follows so many strikes within the time, and no two follow the same ones. No
 //!   strike is counted while a key is blocked, and none that no service has sent. A key is refused while it is blocked,
 //!   and not refused as blocked afterwards.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    fmt,
-};
+mod blocks;
 
+use std::{collections::BTreeMap, fmt};
+
+use self::blocks::Blocks;
 use super::{Account, Admission, Auditor, Permits};
 use crate::{
-    service_plan::{Blocking, Outcome, Plan, RULES, TENANT, USER, permits},
+    service_plan::{Outcome, Plan, RULES, TENANT, USER, permits},
     vocabulary::{KEYS, Micros, Moment, ProcessId, Subject, subject},
 };
 
@@ -44,6 +46,9 @@ pub(crate) struct Counts {
     /// Requests that were dropped, and those of them whose key had no permits left.
     pub(crate) left: u64,
     pub(crate) left_over_limit: u64,
+    /// Requests that began to wait, and those of them that were dropped meanwhile.
+    pub(crate) waited: u64,
+    pub(crate) left_waiting: u64,
     pub(crate) given_back: u64,
     pub(crate) strikes: u64,
     pub(crate) blocks: u64,
@@ -56,11 +61,13 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} requests admitted, {} dropped ({} over their limit), {} given back, {} strikes, {} blocks, {} refused as \
-             blocked, {} keys compared",
+            "{} requests admitted, {} dropped ({} over their limit), {} waited ({} were dropped), {} given back, {} \
+             strikes, {} blocks, {} refused as blocked, {} keys compared",
             self.admitted,
             self.left,
             self.left_over_limit,
+            self.waited,
+            self.left_waiting,
             self.given_back,
             self.strikes,
             self.blocks,
@@ -90,24 +97,6 @@ pub(crate) struct Charge {
     pub(crate) within: (Micros, Micros),
     /// Whether the bound of its limit is checked.
     pub(crate) is_bounded: bool,
-}
-
-/// The strikes and blocks of a key, as the server has executed them.
-#[derive(Debug)]
-struct Blocks {
-    by: Blocking,
-    /// When the strikes were counted since they were reset.
-    strikes: VecDeque<Micros>,
-    /// How many strikes services have sent, and how many were counted.
-    sent: u64,
-    counted: u64,
-    /// How many strikes were the last one before a block, and how many blocks there were.
-    trips: u64,
-    blocks: u64,
-    /// From when until when the key is blocked, and until when its strikes are full.
-    blocked: Option<(Micros, Micros)>,
-    full_until: Micros,
-    is_void: bool,
 }
 
 /// A state of blocks.
@@ -145,20 +134,9 @@ impl Services {
             (0..KEYS.len()).map(move |key| (subject(rule, key), Conserved::new(limit, may_exceed)))
         });
         let blocks = (0..KEYS.len()).filter_map(|key| Some((subject(USER, key), plan.block?)));
-        let of = |by: Blocking| Blocks {
-            by,
-            strikes: VecDeque::new(),
-            sent: 0,
-            counted: 0,
-            trips: 0,
-            blocks: 0,
-            blocked: None,
-            full_until: 0,
-            is_void: false,
-        };
         Self {
             accounts: accounts.collect(),
-            blocks: blocks.map(|(subject, by)| (subject, of(by))).collect(),
+            blocks: blocks.map(|(subject, by)| (subject, Blocks::new(by))).collect(),
             ..Self::default()
         }
     }
@@ -249,6 +227,37 @@ impl Auditor {
         self.services.of_local.entry(process).or_default().uncertain += 1;
     }
 
+    /// Notes that a request begins to wait, as one of so many of its process and key, of which there may be `most`.
+    pub(crate) fn waits(&mut self, rule: Subject, number: usize, most: usize) {
+        self.services.counts.waited += 1;
+        if number > most {
+            let message = format!("{number} requests of a process wait for a key, {most} may");
+            self.found.push((rule, message));
+        }
+    }
+
+    /// Notes that a request has waited from a time to another one, which may be `most` apart.
+    pub(crate) fn has_waited(
+        &mut self,
+        rule: Subject,
+        process: ProcessId,
+        (since, until): (Micros, Micros),
+        most: Micros,
+    ) {
+        if until > since + most && !self.in_flight.has_stopped_since(process, since) {
+            let waited = until - since;
+            let message = format!("a request has waited for {waited} us, {most} at most");
+            self.found.push((rule, message));
+        }
+    }
+
+    /// Notes that a request was dropped while it waited. So only the rule for which it waited may have charged it, whose
+    /// charges don't add up.
+    pub(crate) const fn waiter_left(&mut self) {
+        self.services.counts.left += 1;
+        self.services.counts.left_waiting += 1;
+    }
+
     /// Returns whether requests that are known to be charged have used up a key.
     pub(crate) fn is_used_up(&self, subject: Subject) -> bool {
         let account = self.services.accounts.get(&subject);
@@ -328,65 +337,7 @@ impl Auditor {
     /// Notes that nothing is known of a key's strikes and blocks but that it is fresh.
     pub(crate) fn has_fresh_blocks(&mut self, subject: Subject) {
         if let Some(blocks) = self.services.blocks.get_mut(&subject) {
-            blocks.strikes.clear();
-            (blocks.blocked, blocks.full_until, blocks.is_void) = (None, 0, false);
-            // Blocks that nobody could count.
-            blocks.trips = blocks.trips.max(blocks.blocks);
-            blocks.sent = blocks.sent.max(blocks.counted);
+            blocks.are_fresh();
         }
-    }
-}
-
-impl Blocks {
-    fn changed(&mut self, part: Part, script: &str, at: Micros) -> Option<String> {
-        match (part, script) {
-            (Part::Strikes, "reset") => {
-                self.strikes.clear();
-                self.full_until = at;
-                None
-            }
-            (Part::Strikes, "refund") => {
-                self.strikes.pop_back();
-                None
-            }
-            (Part::Block, "reset" | "refund") => {
-                self.blocked = None;
-                None
-            }
-            (Part::Strikes, _) => self.struck(at),
-            (Part::Block, _) => self.starts(at),
-        }
-    }
-
-    fn struck(&mut self, at: Micros) -> Option<String> {
-        self.counted += 1;
-        self.strikes.push_back(at);
-        while self.strikes.front().is_some_and(|first| first + self.by.within + ROUNDED < at) {
-            self.strikes.pop_front();
-        }
-        if self.strikes.len() as u64 >= self.by.strikes {
-            self.trips += 1;
-            let oldest = self.strikes.front().copied().unwrap_or(at);
-            self.full_until = oldest + self.by.within;
-        }
-        if self.counted > self.sent {
-            return Some(format!("{} strikes are counted, of {} sent", self.counted, self.sent));
-        }
-        let (_, until) =
-            self.blocked.filter(|(from, until)| *from < at && at + ROUNDED < *until)?;
-        Some(format!("a strike is counted at {at} us while the key is blocked until {until} us"))
-    }
-
-    fn starts(&mut self, at: Micros) -> Option<String> {
-        self.blocks += 1;
-        let before = self.blocked.replace((at, at + self.by.lasting));
-        if self.blocks > self.trips {
-            let Self { blocks, trips, .. } = self;
-            return Some(format!(
-                "there are {blocks} blocks, but only {trips} times the strikes for one"
-            ));
-        }
-        let (_, until) = before.filter(|(_, until)| at + ROUNDED < *until)?;
-        Some(format!("a block starts at {at} us while the key is blocked until {until} us"))
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     Report, Settings, Wrong,
     random::Random,
     run,
-    service_plan::{Outcome, Plan},
+    service_plan::{ALL, Outcome, Plan, TENANT, USER},
 };
 
 /// Simulates less than the program does, because tests run without optimization.
@@ -17,7 +17,7 @@ fn simulate(seed: u64, wrong: Option<Wrong>) -> Report {
 
 #[test]
 fn services_have_no_violation_and_do_all_that_is_checked() {
-    let mut counts = [0; 8];
+    let mut counts = [0; 10];
     for seed in 1..=16 {
         let report = simulate(seed, None);
         assert!(report.violations.is_empty(), "{report}");
@@ -26,6 +26,8 @@ fn services_have_no_violation_and_do_all_that_is_checked() {
             it.admitted,
             it.left,
             it.left_over_limit,
+            it.waited,
+            it.left_waiting,
             it.given_back,
             it.strikes,
             it.blocks,
@@ -61,6 +63,9 @@ fn seeds_differ_in_stores_outcomes_and_blocks() {
         assert!(plans.iter().any(blocks), "{by_refusals}");
     }
     assert!(plans.iter().any(|plan| plan.block.is_none()));
+    for rule in [USER, TENANT, ALL] {
+        assert!(plans.iter().any(|plan| plan.waiting(rule).is_some()), "{rule}");
+    }
 }
 
 #[test]
@@ -70,6 +75,7 @@ fn wrong_worlds_with_services_are_found() {
         (Wrong::ForgetsRefunds, 60),
         (Wrong::StrikesWhileBlocked, 12),
         (Wrong::OwnKeyLast, 20),
+        (Wrong::ChargesBeforeWaiting, 12),
     ] {
         let is_found = |seed| !simulate(seed, Some(wrong)).violations.is_empty();
         assert!((1..=seeds).any(is_found), "{wrong:?}");

@@ -14,7 +14,7 @@ use crate::{
     auditor::{Admission, Charge},
     fault::Fault,
     random::Random,
-    service::{Client, Service, Ticket},
+    service::{Client, Service, Ticket, Ticketed},
     service_plan::{LOCAL, MAX_COST, Outcome, Plan, RULES, SHADOW, TENANT, USER},
     vocabulary::{KEYS, Micros, Subject, subject},
 };
@@ -47,8 +47,12 @@ impl Clients {
                 let drops =
                     drops && (client.ticket.is_over || !self.service.plan.protects_others());
                 // Most are dropped while they are decided.
-                let patience = if drops { self.random.below(2_000) } else { Micros::MAX };
-                self.request(client, Some(patience).filter(|_| drops)).await;
+                let random = &mut self.random;
+                let patience = drops.then(|| match &self.service.plan.waiting {
+                    Some(waiting) => waiting.patience(random),
+                    None => random.below(2_000),
+                });
+                self.request(client, patience).await;
             }
         }
     }
@@ -79,6 +83,7 @@ impl Clients {
         request.extensions_mut().insert(client);
         let (member, service) = (Arc::clone(&self.member), Arc::clone(&self.service));
         let answer = self.service.call(request, move |request| enter(&member, &service, request));
+        let answer = Ticketed { ticket: Arc::clone(&ticket), answer };
         let status = match patience {
             Some(patience) => self.member.wait(answer, patience).await,
             None => Some(answer.await),
@@ -105,6 +110,10 @@ impl Drop for UnderWay {
             return;
         }
         let process = self.member.process;
+        if ticket.is_waiting() {
+            self.member.with_records(|records, _| records.auditor.waiter_left());
+            return;
+        }
         self.member.with_records(|records, _| {
             let mut demands = keys(*user, *tenant).map(|key| (key, 1));
             demands[TENANT].1 = MAX_COST;
@@ -127,6 +136,7 @@ fn enter(
     let client = request.extensions().get::<Client>().cloned();
     let admission = client.as_ref().and_then(|client| {
         client.ticket.is_known();
+        client.ticket.is_admitted();
         admitted(member, service, client, request.extensions().get::<Decisions>())
     });
     let (member, plan) = (Arc::clone(member), Arc::clone(&service.plan));
@@ -185,7 +195,10 @@ fn admitted(
                     continue;
                 }
                 let node = auditor.node(key);
-                let within = (client.ticket.asked.passed(node), moment.passed(node));
+                let (asked, now) = (client.ticket.asked.passed(node), moment.passed(node));
+                // A waiter sleeps by its own clock, and may be early by the difference of their rates.
+                let early = if client.ticket.has_waited() { (now - asked) / 1_000 } else { 0 };
+                let within = (asked, now + early);
                 let is_bounded = !plan.is_long(index);
                 let charge = Charge { subject: key, permits: cost, within, is_bounded };
                 let admission = auditor.service_charged(charge);
