@@ -59,7 +59,7 @@ impl Cluster {
             Some(server) if !(is_cluster && spans_slots()) => server.execute(process, words, now),
             _ => {
                 let reply = "CROSSSLOT Keys in request don't hash to the same slot".to_owned();
-                Executed { reply: Reply::Error(reply), script: "", keys: Vec::new(), unexpired: 0 }
+                Executed::without_keys(Reply::Error(reply), "")
             }
         }
     }

@@ -199,6 +199,7 @@ impl Network {
             for Granted { key, .. } in grants.iter().filter(|granted| granted.is_refused) {
                 records.charges_for_nobody(key, call.number);
             }
+            records.blocks_changed(moment, &executed);
             let what = (call.process, call.number, call.sent);
             records.executed(moment, what, executed.script, &executed.keys);
             for Granted { key, permits, lasts, .. } in &grants {

@@ -22,7 +22,7 @@ use crate::{
     network::{Network, SimClient},
     random::Random,
     service::Service,
-    service_plan::{BLOCK, STRIKES, USER, stored_part},
+    service_plan::{BLOCK, LEVELS, STRIKES, USER, stored_part},
     traffic::{Caller, Clients, Holder, Member},
     vocabulary::{KEYS, ProcessId, Subject, subject},
 };
@@ -161,7 +161,9 @@ impl Processes {
             let limits = limiters.get(USER).map(|user| user.stored_keys(*name)).transpose()?;
             for limit in limits.iter().flatten() {
                 self.network.with_records(|records, _| {
-                    for (part, name) in [(Part::Strikes, STRIKES), (Part::Block, BLOCK)] {
+                    for (part, name) in
+                        [(Part::Strikes, STRIKES), (Part::Levels, LEVELS), (Part::Block, BLOCK)]
+                    {
                         records.is_of_blocks(stored_part(limit, name), subject(USER, key), part);
                     }
                 });

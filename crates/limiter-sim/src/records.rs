@@ -297,7 +297,6 @@ impl Records {
         script: &'static str,
         keys: &[(Vec<u8>, bool)],
     ) {
-        self.blocks_changed(moment, script, keys);
         // Each limit of a policy has a key of its own.
         let mut subjects: BTreeMap<Subject, bool> = BTreeMap::new();
         for (key, is_changed) in keys {

@@ -37,8 +37,17 @@ pub(crate) struct Executed {
     pub(crate) script: &'static str,
     /// The keys, and whether the value of each was changed.
     pub(crate) keys: Vec<(Vec<u8>, bool)>,
+    /// For each key, how long the debt of its state by GCRA takes to recover.
+    pub(crate) recover_in: Vec<Micros>,
     /// How many permits of the first key have deadlines that are not over.
     pub(crate) unexpired: usize,
+}
+
+impl Executed {
+    /// Returns what was done if no key was read or written.
+    pub(crate) const fn without_keys(reply: Reply, script: &'static str) -> Self {
+        Self { reply, script, keys: Vec::new(), recover_in: Vec::new(), unexpired: 0 }
+    }
 }
 
 impl Server {
@@ -83,7 +92,7 @@ impl Server {
         let script = self.name(words);
         if let Some((error, _)) = self.refuses.filter(|(_, until)| now < *until) {
             let reply = Reply::Error(error.to_owned());
-            return Executed { reply, script, keys: Vec::new(), unexpired: 0 };
+            return Executed::without_keys(reply, script);
         }
         let keys = keys(words);
         // So that a key that has expired since the last command is absent before this one, too.
@@ -97,7 +106,9 @@ impl Server {
             let is_changed = self.twins.stored(&key) != before.as_ref();
             (key, is_changed)
         });
-        Executed { keys: keys.collect(), reply, script, unexpired }
+        let keys: Vec<_> = keys.collect();
+        let recover_in = keys.iter().map(|(key, _)| recovers_in(&self.twins, key, now)).collect();
+        Executed { keys, reply, script, recover_in, unexpired }
     }
 
     /// Returns how many permits of a key have deadlines that are not over, and whether there is a key at all.
@@ -154,6 +165,17 @@ fn unexpired(twins: &Twins, key: &[u8], now: i64) -> usize {
         Some(Value::SortedSet(permits)) => permits.values().filter(|it| **it > now).count(),
         _ => 0,
     }
+}
+
+/// Returns how long the debt of a key by GCRA takes to recover: its state begins with the moment, in 16 digits.
+fn recovers_in(twins: &Twins, key: &[u8], now: i64) -> Micros {
+    let until = match twins.stored(key).map(|stored| &stored.value) {
+        Some(Value::Text(state)) => {
+            state.get(..16).and_then(|it| str::from_utf8(it).ok()?.parse::<i64>().ok())
+        }
+        _ => None,
+    };
+    until.and_then(|until| u64::try_from(until - now).ok()).unwrap_or(0)
 }
 
 fn empty() -> Twins {

@@ -5,20 +5,18 @@
 //! shadow. Their limiters in Redis are one store or two, keys may block, and one of the rules may wait. All else is as in
 //! other worlds: the processes, the network, the servers and the faults.
 
+mod blocking;
 mod waiting;
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Block, Error, Policy, Quota};
+use limiter_core::{Algorithm, Error, Policy, Quota};
 
-pub(crate) use self::waiting::Waiting;
-use crate::{
-    fault::Fault,
-    fleet::HORIZON,
-    random::Random,
-    vocabulary::{KEYS, Micros},
-    wrong::Wrong,
+pub(crate) use self::{
+    blocking::{Blocking, Doubling},
+    waiting::Waiting,
 };
+use crate::{fault::Fault, fleet::HORIZON, random::Random, vocabulary::KEYS, wrong::Wrong};
 
 /// The rules whose limiters are in Redis, by the indices of their limiters. Their names are those of the policies.
 pub(crate) const RULES: [&str; 4] = ["user", "tenant", "all", "shadow"];
@@ -79,16 +77,6 @@ pub(crate) enum Outcome {
     ChargedAfter,
 }
 
-/// When keys of the rule `user` are blocked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Blocking {
-    /// Whether refusals are strikes, or failed responses.
-    pub(crate) by_refusals: bool,
-    pub(crate) strikes: u64,
-    pub(crate) within: Micros,
-    pub(crate) lasting: Micros,
-}
-
 impl Outcome {
     /// What is charged for a failure afterwards.
     pub(crate) const AFTERWARDS: u64 = 2;
@@ -103,14 +91,6 @@ impl Outcome {
     }
 }
 
-impl Blocking {
-    pub(crate) fn block(&self) -> Block {
-        let Self { strikes, within, lasting, .. } = *self;
-        let within = Duration::from_micros(within);
-        Block::after(strikes).within(within).lasting(Duration::from_micros(lasting))
-    }
-}
-
 impl Plan {
     /// Draws the services of a seed.
     pub(crate) fn new(random: &mut Random, wrong: Option<Wrong>) -> Result<Self, Error> {
@@ -120,12 +100,7 @@ impl Plan {
         let mut are_long = [0; RULES.len()].map(|_| random.below(2) == 0);
         are_long[SHADOW] = true;
         let mut in_first_store = *random.pick(&[1, 2, RULES.len()]).unwrap_or(&RULES.len());
-        let block = Blocking {
-            by_refusals: random.below(2) == 0,
-            strikes: random.between(2, 6),
-            within: 1_000 * random.between(2_000, 6_000),
-            lasting: 1_000 * random.between(300, 1_500),
-        };
+        let block = Blocking::new(random, &mut others);
         let mut block = Some(block).filter(|_| random.below(2) == 0);
         let outcomes =
             [Outcome::Ignored, Outcome::GivenBack, Outcome::GivenBackInPart, Outcome::ChargedAfter];
@@ -159,13 +134,9 @@ impl Plan {
                 (outcome, block) = (Outcome::Ignored, None);
             }
             Some(Wrong::StrikesWhileBlocked) if block.is_none() => {
-                block = Some(Blocking {
-                    by_refusals: true,
-                    strikes: 3,
-                    within: 4_000_000,
-                    lasting: 500_000,
-                });
+                block = Some(Blocking { doubling: None, ..Blocking::OFTEN });
             }
+            Some(Wrong::ForgetsLevels | Wrong::KeepsLevels) => block = Some(Blocking::OFTEN),
             _ => {}
         }
         if let Some(waits) = waiting.and_then(|it| are_long.get_mut(it.rule)) {
@@ -268,6 +239,7 @@ pub(crate) fn stored_part(limit: &[u8], part: &str) -> Vec<u8> {
     [limit.get(..end).unwrap_or_default(), part.as_bytes()].concat()
 }
 
-/// The states of strikes and of blocks, as keys of the store name them.
+/// The states of strikes, levels and blocks, as keys of the store name them.
 pub(crate) const STRIKES: &str = "user-strikes:sliding-log.3";
+pub(crate) const LEVELS: &str = "user-levels:gcra";
 pub(crate) const BLOCK: &str = "user-block:gcra";

@@ -52,6 +52,10 @@ pub enum Wrong {
     StrikesWhileBlocked,
     /// The client's own key is charged last, after those that it shares.
     OwnKeyLast,
+    /// The server forgets the level of a key before the next block, so that the time of blocks never doubles.
+    ForgetsLevels,
+    /// The server never forgets the level of a key.
+    KeepsLevels,
     /// The other rules charge a request before it waits.
     ChargesBeforeWaiting,
     /// A renewal adds a permit again that the server has lost, although others have taken its place.
@@ -115,7 +119,7 @@ const EXCUSING: &[Fault] = &[
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -139,6 +143,8 @@ impl Wrong {
         Self::ForgetsRefunds,
         Self::StrikesWhileBlocked,
         Self::OwnKeyLast,
+        Self::ForgetsLevels,
+        Self::KeepsLevels,
         Self::ChargesBeforeWaiting,
         Self::RenewsWithoutRoom,
         Self::PermitsByClientClocks,
@@ -175,6 +181,8 @@ impl Wrong {
             Self::ForgetsRefunds => "forgets-refunds",
             Self::StrikesWhileBlocked => "strikes-while-blocked",
             Self::OwnKeyLast => "own-key-last",
+            Self::ForgetsLevels => "forgets-levels",
+            Self::KeepsLevels => "keeps-levels",
             Self::ChargesBeforeWaiting => "charges-before-waiting",
             Self::RenewsWithoutRoom => "renews-without-room",
             Self::PermitsByClientClocks => "permits-by-client-clocks",
@@ -193,6 +201,8 @@ impl Wrong {
                 | Self::ForgetsRefunds
                 | Self::StrikesWhileBlocked
                 | Self::OwnKeyLast
+                | Self::ForgetsLevels
+                | Self::KeepsLevels
                 | Self::ChargesBeforeWaiting
         )
     }
@@ -244,6 +254,8 @@ impl Wrong {
             | Self::ForgetsRefunds
             | Self::StrikesWhileBlocked
             | Self::OwnKeyLast
+            | Self::ForgetsLevels
+            | Self::KeepsLevels
             | Self::ChargesBeforeWaiting
             | Self::PermitsByClientClocks
             | Self::DeadlinesFromReplies

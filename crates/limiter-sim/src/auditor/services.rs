@@ -11,9 +11,11 @@
 //!   for a key than may, and none longer than it may.
 //! - **Blocks.** Each block at the server follows so many strikes within the time, and no two follow the same ones. No
 //!   strike is counted while a key is blocked, and none that no service has sent. A key is refused while it is blocked,
-//!   and not refused as blocked afterwards.
+//!   and not refused as blocked afterwards. A block lasts for the time that was set, or if they double, for the time of its
+//!   level ([`levels`]).
 
 mod blocks;
+mod levels;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -103,6 +105,7 @@ pub(crate) struct Charge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Strikes,
+    Levels,
     Block,
 }
 
@@ -288,13 +291,19 @@ impl Auditor {
         self.services.blocks.get_mut(&subject).into_iter().for_each(|it| it.sent += 1);
     }
 
-    /// Notes that a call has changed a state of blocks.
-    pub(crate) fn block_changed(&mut self, subject: Subject, part: Part, script: &str, at: Micros) {
+    /// Notes that a call has changed a state of blocks, at a time. A block lasts for a time from now on.
+    pub(crate) fn block_changed(
+        &mut self,
+        subject: Subject,
+        part: Part,
+        script: &str,
+        (at, lasts): (Micros, Micros),
+    ) {
         let Some(blocks) = self.services.blocks.get_mut(&subject) else { return };
         if part == Part::Block && script != "reset" {
             self.services.counts.blocks += 1;
         }
-        let message = blocks.changed(part, script, at).filter(|_| !blocks.is_void);
+        let message = blocks.changed(part, script, (at, lasts)).filter(|_| !blocks.is_void);
         self.found.extend(message.map(|message| (subject, message)));
     }
 

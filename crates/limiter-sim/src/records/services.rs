@@ -3,6 +3,7 @@
 use super::Records;
 use crate::{
     auditor::{Auditor, Part},
+    server::Executed,
     vocabulary::{Moment, Subject},
 };
 
@@ -19,21 +20,19 @@ impl Records {
         self.of_blocks.insert(key, (subject, part));
     }
 
-    /// Notes that a script has changed keys for strikes or blocks.
-    pub(super) fn blocks_changed(
-        &mut self,
-        moment: Moment,
-        script: &str,
-        keys: &[(Vec<u8>, bool)],
-    ) {
+    /// Notes that a script has changed keys for strikes or blocks. The debts of the keys take so long to recover.
+    pub(crate) fn blocks_changed(&mut self, moment: Moment, executed: &Executed) {
         if self.of_blocks.is_empty() {
             return;
         }
-        for (key, _) in keys.iter().filter(|(_, is_changed)| *is_changed) {
+        let changed = executed.keys.iter().zip(&executed.recover_in);
+        for ((key, _), recovers_in) in changed.filter(|((_, is_changed), _)| *is_changed) {
             if let Some((subject, part)) = self.of_blocks.get(key).copied() {
                 let at = moment.passed(self.auditor.node(subject));
-                self.auditor.block_changed(subject, part, script, at);
+                let of = (at, *recovers_in);
+                self.auditor.block_changed(subject, part, executed.script, of);
             }
         }
+        self.report(moment);
     }
 }

@@ -1,6 +1,7 @@
 //! Servers that are wrong on purpose.
 
 mod in_flight;
+mod levels;
 
 use limiter_twins::{Reply, Server as Twins};
 
@@ -13,11 +14,12 @@ pub(super) struct Execution {
     /// How many calls of decisions were executed.
     decisions: u64,
     expiries: in_flight::Expiries,
+    levels: levels::Levels,
 }
 
 impl Execution {
     pub(super) fn new(wrong: Option<Wrong>) -> Self {
-        Self { wrong, decisions: 0, expiries: in_flight::Expiries::default() }
+        Self { wrong, decisions: 0, expiries: Default::default(), levels: Default::default() }
     }
 
     /// Executes a call of a process by its twin, at a time of the server's clock.
@@ -38,6 +40,9 @@ impl Execution {
         match wrong {
             Wrong::RenewalsForgetExpiry => {
                 return self.expiries.run(twins, words, script, now);
+            }
+            Wrong::ForgetsLevels | Wrong::KeepsLevels if script != "reset" => {
+                return self.levels.run(wrong, twins, words, now);
             }
             Wrong::ExecutesTwice if is_decision => {
                 twins.execute(words, now);

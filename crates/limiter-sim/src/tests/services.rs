@@ -63,6 +63,10 @@ fn seeds_differ_in_stores_outcomes_and_blocks() {
         assert!(plans.iter().any(blocks), "{by_refusals}");
     }
     assert!(plans.iter().any(|plan| plan.block.is_none()));
+    for doubles in [true, false] {
+        let blocks = |plan: &Plan| plan.block.is_some_and(|it| it.doubling.is_some() == doubles);
+        assert!(plans.iter().any(blocks), "{doubles}");
+    }
     for rule in [USER, TENANT, ALL] {
         assert!(plans.iter().any(|plan| plan.waiting(rule).is_some()), "{rule}");
     }
@@ -76,6 +80,8 @@ fn wrong_worlds_with_services_are_found() {
         (Wrong::StrikesWhileBlocked, 12),
         (Wrong::OwnKeyLast, 20),
         (Wrong::ChargesBeforeWaiting, 12),
+        (Wrong::ForgetsLevels, 12),
+        (Wrong::KeepsLevels, 12),
     ] {
         let is_found = |seed| !simulate(seed, Some(wrong)).violations.is_empty();
         assert!((1..=seeds).any(is_found), "{wrong:?}");

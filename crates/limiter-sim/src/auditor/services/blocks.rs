@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::{Part, ROUNDED};
+use super::{Part, ROUNDED, levels::Levels};
 use crate::{service_plan::Blocking, vocabulary::Micros};
 
 /// The strikes and blocks of a key.
 #[derive(Debug)]
 pub(super) struct Blocks {
     by: Blocking,
+    levels: Levels,
     /// When the strikes were counted since they were reset.
     strikes: VecDeque<Micros>,
     /// How many strikes services have sent, and how many were counted.
@@ -24,8 +25,9 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) const fn new(by: Blocking) -> Self {
+    pub(super) fn new(by: Blocking) -> Self {
         Self {
+            levels: Levels::new(&by),
             by,
             strikes: VecDeque::new(),
             sent: 0,
@@ -41,14 +43,25 @@ impl Blocks {
     /// Notes that nothing is known but that the key is fresh.
     pub(super) fn are_fresh(&mut self) {
         self.strikes.clear();
+        self.levels.are_fresh();
         (self.blocked, self.full_until, self.is_void) = (None, 0, false);
         // Blocks that nobody could count.
         self.trips = self.trips.max(self.blocks);
         self.sent = self.sent.max(self.counted);
     }
 
-    pub(super) fn changed(&mut self, part: Part, script: &str, at: Micros) -> Option<String> {
+    /// Notes that a call has changed a state. A block lasts for so long from now on.
+    pub(super) fn changed(
+        &mut self,
+        part: Part,
+        script: &str,
+        (at, lasts): (Micros, Micros),
+    ) -> Option<String> {
         match (part, script) {
+            (Part::Levels, _) => {
+                self.levels.changed(script, at);
+                None
+            }
             (Part::Strikes, "reset") => {
                 self.strikes.clear();
                 self.full_until = at;
@@ -63,7 +76,7 @@ impl Blocks {
                 None
             }
             (Part::Strikes, _) => self.struck(at),
-            (Part::Block, _) => self.starts(at),
+            (Part::Block, _) => self.starts(at, lasts),
         }
     }
 
@@ -86,9 +99,12 @@ impl Blocks {
         Some(format!("a strike is counted at {at} us while the key is blocked until {until} us"))
     }
 
-    fn starts(&mut self, at: Micros) -> Option<String> {
+    fn starts(&mut self, at: Micros, lasts: Micros) -> Option<String> {
         self.blocks += 1;
-        let before = self.blocked.replace((at, at + self.by.lasting));
+        let before = self.blocked.replace((at, at + lasts));
+        if let Some(message) = self.levels.starts(at, lasts) {
+            return Some(message);
+        }
         if self.blocks > self.trips {
             let Self { blocks, trips, .. } = self;
             return Some(format!(

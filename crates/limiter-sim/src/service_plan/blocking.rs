@@ -1,0 +1,81 @@
+//! When keys are blocked, and for how long.
+
+use std::time::Duration;
+
+use limiter_core::Block;
+
+use crate::{random::Random, vocabulary::Micros};
+
+/// When keys of the rule `user` are blocked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocking {
+    /// Whether refusals are strikes, or failed responses.
+    pub(crate) by_refusals: bool,
+    pub(crate) strikes: u64,
+    pub(crate) within: Micros,
+    /// How long a block lasts, the first one if they double.
+    pub(crate) lasting: Micros,
+    pub(crate) doubling: Option<Doubling>,
+}
+
+/// How the time of blocks doubles.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doubling {
+    pub(crate) longest: Micros,
+    pub(crate) forget_after: Micros,
+}
+
+impl Blocking {
+    /// Blocks that repeat soon, with levels that are forgotten within a run.
+    pub(super) const OFTEN: Self = Self {
+        by_refusals: true,
+        strikes: 3,
+        within: 4_000_000,
+        lasting: 500_000,
+        doubling: Some(Doubling { longest: 1_700_000, forget_after: 2_500_000 }),
+    };
+
+    pub(super) fn new(random: &mut Random, others: &mut Random) -> Self {
+        let mut blocking = Self {
+            by_refusals: random.below(2) == 0,
+            strikes: random.between(2, 6),
+            within: 1_000 * random.between(2_000, 6_000),
+            lasting: 1_000 * random.between(300, 1_500),
+            doubling: None,
+        };
+        if others.below(2) == 0 {
+            // Shorter ones, of which a run has many.
+            blocking.lasting /= 4_000;
+            blocking.lasting *= 1_000;
+            let longest = 1_000 * others.between(blocking.lasting / 1_000, 2_500);
+            let forget_after = longest + 1_000 * others.below(3_000);
+            blocking.doubling = Some(Doubling { longest, forget_after });
+        }
+        blocking
+    }
+
+    pub(crate) fn block(&self) -> Block {
+        let Self { strikes, within, lasting, doubling, .. } = *self;
+        let within = Duration::from_micros(within);
+        let block = Block::after(strikes).within(within).lasting(Duration::from_micros(lasting));
+        match doubling {
+            None => block,
+            Some(Doubling { longest, forget_after }) => block
+                .doubling(Duration::from_micros(longest))
+                .forget_after(Duration::from_micros(forget_after)),
+        }
+    }
+
+    /// Returns how long a block of each level lasts, the longest one last.
+    pub(crate) fn lengths(&self) -> Vec<Micros> {
+        let longest = self.doubling.map_or(self.lasting, |it| it.longest);
+        let mut lengths = Vec::new();
+        let mut length = self.lasting;
+        while length < longest {
+            lengths.push(length);
+            length *= 2;
+        }
+        lengths.push(longest);
+        lengths
+    }
+}
