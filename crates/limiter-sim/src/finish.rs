@@ -1,5 +1,6 @@
 //! What services have to show after the faults have stopped.
 
+mod holding;
 mod waiting;
 
 use std::sync::{Arc, Mutex};
@@ -36,7 +37,10 @@ impl World {
             return;
         }
         let Some(plan) = self.processes.fleet.services.clone() else { return };
-        if plan.block.is_some() {
+        if let Some(holding) = &plan.holding {
+            self.hold_once(holding);
+        }
+        if plan.block.is_some() && !self.is_violated() {
             self.block_once();
         }
         if let Some(waiting) = plan.waiting.filter(|_| !self.is_violated()) {
@@ -131,11 +135,11 @@ impl World {
         }
     }
 
-    fn clients(&mut self) -> Vec<Clients> {
+    fn clients(&mut self) -> Vec<Arc<Clients>> {
         let members = self.members();
         let clients = members.into_iter().filter_map(|member| {
             let service = Arc::clone(member.service.as_ref()?);
-            Some(Clients { member, service, random: self.random.fork() })
+            Some(Arc::new(Clients { member, service, random: self.random.fork() }))
         });
         clients.collect()
     }

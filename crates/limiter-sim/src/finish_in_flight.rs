@@ -85,7 +85,7 @@ impl World {
     }
 
     /// Returns how many permits of a key the server has that are not over, and whether there is a key at all.
-    fn stored(&self, key: &[u8]) -> (usize, bool) {
+    pub(crate) fn stored(&self, key: &[u8]) -> (usize, bool) {
         let (now, mut found) = (self.executor.now(), (0, false));
         let node = self.network.node_of(key);
         self.network.with_server(node, |server| found = server.permits(key, now));

@@ -16,7 +16,7 @@ use crate::{
     network::SimClient,
     random::Random,
     series::Series,
-    service_plan::Plan,
+    service_plan::{Holding, Plan},
     trips::Trips,
     vocabulary::{KEYS, Micros, subject},
     wrong::{Concern, Wrong},
@@ -258,6 +258,10 @@ impl Fleet {
         for kind in self.in_flight.iter().flat_map(|plan| &plan.limiters) {
             let in_flight = format!("{} in flight, {} us", kind.limit, kind.expiry);
             names.extend(KEYS.map(|key| format!("{key}, {}, {in_flight}", kind.name)));
+        }
+        for holding in self.services.iter().filter_map(|plan| plan.holding) {
+            let in_flight = format!("{} in flight, {} us", holding.limit, holding.expiry);
+            names.extend(KEYS.map(|key| format!("{key}, {}, {in_flight}", Holding::NAME)));
         }
         if let Some(plan) = &self.services {
             auditor.services = Services::of(plan);

@@ -176,6 +176,15 @@ impl Network {
         Ok((number, receive))
     }
 
+    /// Spawns a task of a process.
+    pub(crate) fn spawn(
+        &self,
+        process: ProcessId,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.0.executor.spawn(process, task);
+    }
+
     /// Lets the server execute a call, and sends the reply.
     fn arrive(&self, call: Call) {
         let now = self.0.executor.now();

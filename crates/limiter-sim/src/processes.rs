@@ -21,7 +21,7 @@ use crate::{
     fleet::{Fleet, TIERS, Tuning},
     network::{Network, SimClient},
     random::Random,
-    service::Service,
+    service::{Exports, Service},
     service_plan::{BLOCK, LEVELS, STRIKES, USER, stored_part},
     traffic::{Caller, Clients, Holder, Member},
     vocabulary::{KEYS, ProcessId, Subject, subject},
@@ -103,7 +103,8 @@ impl Processes {
         let client = SimClient::new(&self.network, process, &clock);
         let tunings = self.tunings.get(place).map_or(&[][..], |tunings| tunings);
         let limiters = self.fleet.build(tunings, &client, &clock, random)?;
-        let service = self.start_service(process, &clock, &limiters)?;
+        let exports = self.start_exports(&client, &clock)?;
+        let service = self.start_service(process, &clock, &limiters, exports)?;
         let in_flight = self.start_in_flight(&client, &clock)?;
         self.network.with_records(|records, _| {
             for (index, limiter) in limiters.iter().enumerate() {
@@ -155,6 +156,7 @@ impl Processes {
         process: ProcessId,
         clock: &ProcessClock,
         limiters: &[RedisLimiter<SimClient>],
+        exports: Option<Exports>,
     ) -> Result<Option<Arc<Service>>, Error> {
         let Some(plan) = &self.fleet.services else { return Ok(None) };
         for (key, name) in KEYS.iter().enumerate() {
@@ -171,7 +173,14 @@ impl Processes {
         }
         let around = (&self.network, &self.executor);
         let deadline = self.fleet.trips.deadline;
-        Ok(Some(Arc::new(Service::new(plan, limiters, (process, clock), around, deadline)?)))
+        Ok(Some(Arc::new(Service::new(
+            plan,
+            limiters,
+            (process, clock),
+            around,
+            deadline,
+            exports,
+        )?)))
     }
 
     /// Stops a process, and its clock too if that `stands_still`.

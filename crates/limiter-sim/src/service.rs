@@ -1,6 +1,7 @@
 //! The service of a process: its layer of rules.
 
 mod client;
+mod holding;
 mod waiting;
 
 use std::{
@@ -24,8 +25,11 @@ use limiter_tower::{
 use tower_layer::Layer;
 use tower_service::Service as _;
 
-pub(crate) use self::client::{Client, Ticket, Ticketed};
 use self::waiting::{Noted, Notes};
+pub(crate) use self::{
+    client::{Client, Ticket, Ticketed},
+    holding::{Exports, IN_FLIGHT},
+};
 use crate::{
     clock::ProcessClock,
     executor::Executor,
@@ -41,6 +45,8 @@ pub(crate) struct Service {
     /// Those of [`RULES`], and the one in memory.
     pub(crate) rules: Vec<Rule>,
     pub(crate) local: MemoryLimiter<ProcessClock>,
+    /// Its limit on requests in flight.
+    pub(crate) exports: Option<Arc<Exports>>,
     layer: RateLimitLayer,
     /// A layer around that one, in a wrong world.
     outer: Option<RateLimitLayer>,
@@ -61,6 +67,7 @@ impl Service {
         (process, clock): (ProcessId, &ProcessClock),
         (network, executor): (&Network, &Executor),
         deadline: Micros,
+        exports: Option<Exports>,
     ) -> Result<Self, Error> {
         let local = MemoryLimiter::builder(plan.local.clone()).clock(clock.clone()).build()?;
         let mut rules = Vec::new();
@@ -106,8 +113,13 @@ impl Service {
         };
         let layer = RateLimitLayer::all(ordered).decisions();
         let layer = layer.observe(move |event| observer.observe(event));
+        let layer = match &exports {
+            Some(exports) => layer.in_flight(exports.rule.clone()),
+            None => layer,
+        };
+        let exports = exports.map(Arc::new);
         let outer = (!outer.is_empty()).then(|| RateLimitLayer::all(outer).decisions());
-        Ok(Self { plan: Arc::clone(plan), rules, local, layer, outer })
+        Ok(Self { plan: Arc::clone(plan), rules, local, exports, layer, outer })
     }
 
     /// Calls the service. Behind the layer runs `work`, which returns the status.

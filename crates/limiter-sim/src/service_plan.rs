@@ -2,10 +2,12 @@
 //!
 //! In a world with services, the callers of a process are clients of a service, which has a layer of rules: `user`, the
 //! client's own key; `tenant`, whose charges may depend on the response; `all` and `local`, the last one in memory; and a
-//! shadow. Their limiters in Redis are one store or two, keys may block, and one of the rules may wait. All else is as in
+//! shadow. Their limiters in Redis are one store or two, keys may block, one of the rules may wait, and
+//! requests may have to enter a limit on requests in flight. All else is as in
 //! other worlds: the processes, the network, the servers and the faults.
 
 mod blocking;
+mod holding;
 mod waiting;
 
 use std::time::Duration;
@@ -14,6 +16,7 @@ use limiter_core::{Algorithm, Error, Policy, Quota};
 
 pub(crate) use self::{
     blocking::{Blocking, Doubling},
+    holding::Holding,
     waiting::Waiting,
 };
 use crate::{fault::Fault, fleet::HORIZON, random::Random, vocabulary::KEYS, wrong::Wrong};
@@ -56,6 +59,7 @@ pub(crate) struct Plan {
     pub(crate) outcome: Outcome,
     pub(crate) block: Option<Blocking>,
     pub(crate) waiting: Option<Waiting>,
+    pub(crate) holding: Option<Holding>,
     /// Whether the rule `user` refuses requests while its store fails.
     pub(crate) denies: bool,
     /// How many requests of a million are dropped before they have a response.
@@ -97,6 +101,10 @@ impl Plan {
         // Apart from the other numbers, so that those stay as they are when something is added.
         let mut others = random.clone().fork();
         let mut waiting = Some(Waiting::new(&mut others)).filter(|_| others.below(3) == 0);
+        let holding = Some(Holding::new(&mut others, wrong)).filter(|_| match wrong {
+            None => others.below(3) == 0,
+            Some(wrong) => matches!(wrong, Wrong::KeepsPermits | Wrong::WorksAfterResponse),
+        });
         let mut are_long = [0; RULES.len()].map(|_| random.below(2) == 0);
         are_long[SHADOW] = true;
         let mut in_first_store = *random.pick(&[1, 2, RULES.len()]).unwrap_or(&RULES.len());
@@ -136,6 +144,7 @@ impl Plan {
             Some(Wrong::StrikesWhileBlocked) if block.is_none() => {
                 block = Some(Blocking { doubling: None, ..Blocking::OFTEN });
             }
+            Some(Wrong::KeepsPermits | Wrong::WorksAfterResponse) => block = None,
             Some(Wrong::ForgetsLevels | Wrong::KeepsLevels) => block = Some(Blocking::OFTEN),
             _ => {}
         }
@@ -182,6 +191,7 @@ impl Plan {
             outcome,
             block,
             waiting,
+            holding,
             denies,
             drops,
             without,

@@ -3,6 +3,7 @@
 mod caller;
 mod charges;
 mod clients;
+mod exports;
 mod holders;
 mod lists;
 mod member;

@@ -58,6 +58,10 @@ pub enum Wrong {
     KeepsLevels,
     /// The other rules charge a request before it waits.
     ChargesBeforeWaiting,
+    /// Handlers behind a layer never give their permits back.
+    KeepsPermits,
+    /// Handlers behind a layer work on after their response, without holding their permits.
+    WorksAfterResponse,
     /// A renewal adds a permit again that the server has lost, although others have taken its place.
     RenewsWithoutRoom,
     /// Permits are taken at the time of the process's clock, and those of the processes differ.
@@ -119,7 +123,7 @@ const EXCUSING: &[Fault] = &[
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -146,6 +150,8 @@ impl Wrong {
         Self::ForgetsLevels,
         Self::KeepsLevels,
         Self::ChargesBeforeWaiting,
+        Self::KeepsPermits,
+        Self::WorksAfterResponse,
         Self::RenewsWithoutRoom,
         Self::PermitsByClientClocks,
         Self::DeadlinesFromReplies,
@@ -184,6 +190,8 @@ impl Wrong {
             Self::ForgetsLevels => "forgets-levels",
             Self::KeepsLevels => "keeps-levels",
             Self::ChargesBeforeWaiting => "charges-before-waiting",
+            Self::KeepsPermits => "keeps-permits",
+            Self::WorksAfterResponse => "works-after-response",
             Self::RenewsWithoutRoom => "renews-without-room",
             Self::PermitsByClientClocks => "permits-by-client-clocks",
             Self::DeadlinesFromReplies => "deadlines-from-replies",
@@ -204,6 +212,8 @@ impl Wrong {
                 | Self::ForgetsLevels
                 | Self::KeepsLevels
                 | Self::ChargesBeforeWaiting
+                | Self::KeepsPermits
+                | Self::WorksAfterResponse
         )
     }
 
@@ -257,6 +267,8 @@ impl Wrong {
             | Self::ForgetsLevels
             | Self::KeepsLevels
             | Self::ChargesBeforeWaiting
+            | Self::KeepsPermits
+            | Self::WorksAfterResponse
             | Self::PermitsByClientClocks
             | Self::DeadlinesFromReplies
             | Self::IgnoresDeadlines

@@ -17,7 +17,7 @@ fn simulate(seed: u64, wrong: Option<Wrong>) -> Report {
 
 #[test]
 fn services_have_no_violation_and_do_all_that_is_checked() {
-    let mut counts = [0; 10];
+    let (mut counts, mut in_flight) = ([0; 10], [0; 5]);
     for seed in 1..=16 {
         let report = simulate(seed, None);
         assert!(report.violations.is_empty(), "{report}");
@@ -35,8 +35,13 @@ fn services_have_no_violation_and_do_all_that_is_checked() {
             it.balanced,
         ];
         counts.iter_mut().zip(of_run).for_each(|(all, more)| *all += more);
+        let it = report.in_flight;
+        let of_run = [it.admitted, it.refused, it.renewed, it.lost, it.restored];
+        in_flight.iter_mut().zip(of_run).for_each(|(all, more)| *all += more);
     }
     assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
+    let [admitted, refused, renewed, ..] = in_flight;
+    assert!(admitted.min(refused).min(renewed) > 5, "{in_flight:?}");
 }
 
 #[test]
@@ -82,6 +87,8 @@ fn wrong_worlds_with_services_are_found() {
         (Wrong::ChargesBeforeWaiting, 12),
         (Wrong::ForgetsLevels, 12),
         (Wrong::KeepsLevels, 12),
+        (Wrong::KeepsPermits, 12),
+        (Wrong::WorksAfterResponse, 12),
     ] {
         let is_found = |seed| !simulate(seed, Some(wrong)).violations.is_empty();
         assert!((1..=seeds).any(is_found), "{wrong:?}");

@@ -9,7 +9,7 @@ use limiter_tower::{
     observe::{Decisions, PolicyDecision},
 };
 
-use super::member::Member;
+use super::{exports::Export, member::Member};
 use crate::{
     auditor::{Admission, Charge},
     fault::Fault,
@@ -34,12 +34,18 @@ impl Clients {
             let pause = self.random.below(self.member.fleet.longest_pause);
             self.member.sleep(quiet + pause).await;
             for _ in 0..self.random.between(1, 4) {
+                if self.member.is_over() {
+                    break;
+                }
                 let key = |random: &mut Random| {
                     usize::try_from(random.below(KEYS.len() as u64)).unwrap_or(0)
                 };
                 let (user, tenant) = (key(&mut self.random), key(&mut self.random));
                 let cost = self.random.between(1, MAX_COST);
-                let (fails, work) = (self.random.below(2) == 0, self.random.below(5_000));
+                let (fails, mut work) = (self.random.below(2) == 0, self.random.below(5_000));
+                if let Some(holding) = &self.service.plan.holding {
+                    work = holding.work(&mut self.random, work);
+                }
                 let client = self.client((user, tenant), cost, fails, work);
                 let leaves = self.member.happens(Fault::CallerLeaves);
                 let drops = self.random.happens(self.service.plan.drops) || leaves;
@@ -139,11 +145,15 @@ fn enter(
         client.ticket.is_admitted();
         admitted(member, service, client, request.extensions().get::<Decisions>())
     });
+    let export =
+        client.as_ref().and_then(|client| Export::begins(member, service, client, request));
     let (member, plan) = (Arc::clone(member), Arc::clone(&service.plan));
     async move {
         let Some(client) = client else { return StatusCode::OK };
-        if client.work > 0 {
-            member.sleep(client.work).await;
+        match export {
+            Some(export) => export.works(client.work).await,
+            None if client.work > 0 => member.sleep(client.work).await,
+            None => {}
         }
         responds(&member, &plan, &client, admission);
         if client.fails { StatusCode::UNAUTHORIZED } else { StatusCode::OK }
