@@ -1,9 +1,10 @@
 //! The limiters of requests in flight of a process.
 
 use std::{
+    num::NonZeroU32,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -21,6 +22,8 @@ use crate::{
 pub(crate) struct InFlight {
     pub(crate) plan: Arc<Plan>,
     pub(crate) limiters: Vec<Limiter>,
+    /// With how many processes this one shares each key, while the store can't decide.
+    pub(crate) processes: AtomicU32,
     /// Whether work is dropped when its permit is lost.
     pub(crate) is_strict: bool,
 }
@@ -61,7 +64,21 @@ impl InFlight {
             limiters.push(Limiter { inner, lost });
         }
         let is_strict = random.below(4) > 0;
-        Ok(Self { plan: Arc::clone(plan), limiters, is_strict })
+        let processes = AtomicU32::new(plan.processes.get());
+        Ok(Self { plan: Arc::clone(plan), limiters, processes, is_strict })
+    }
+}
+
+impl InFlight {
+    /// Lets the process share its keys with another number of processes.
+    pub(crate) fn share(&self, processes: NonZeroU32) {
+        self.processes.store(processes.get(), Relaxed);
+        self.limiters.iter().for_each(|limiter| limiter.inner.set_processes(processes));
+    }
+
+    /// Returns the process's share of a limit: a part of it, and one at least of a limit that is not zero.
+    pub(crate) fn share_of(&self, limit: u32) -> u32 {
+        (limit / self.processes.load(Relaxed)).max(limit.min(1))
     }
 }
 

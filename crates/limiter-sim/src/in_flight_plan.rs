@@ -18,6 +18,7 @@ const FOREIGN: [Fault; 4] =
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) limiters: Vec<Kind>,
+    pub(crate) processes: NonZeroU32,
     pub(crate) longest_pause: Micros,
     /// How many of a thousand requests are held for longer than the expiry.
     pub(crate) long: u64,
@@ -60,6 +61,9 @@ impl Plan {
             let mut expiry = random.between(least, 2_000_000);
             if let Some(wrong) = wrong.filter(|it| it.is_of_in_flight()) {
                 (share, limit) = (None, limit.div_ceil(2));
+                if wrong == Wrong::ForgetsShares {
+                    share = Some(processes);
+                }
                 expiry = match wrong {
                     Wrong::LeavesEarly => expiry,
                     // A key lasts a second longer than its permits.
@@ -80,7 +84,7 @@ impl Plan {
             _ => random.between(20, 300),
         };
         let without = FOREIGN.to_vec();
-        (Self { limiters, longest_pause, long, without, wrong }, trips)
+        (Self { limiters, processes, longest_pause, long, without, wrong }, trips)
     }
 
     /// Returns the longest expiry.
@@ -96,6 +100,16 @@ impl Plan {
     /// Returns whether work goes on for a while after its permit was given back.
     pub(crate) fn leaves_early(&self) -> bool {
         self.wrong == Some(Wrong::LeavesEarly)
+    }
+
+    /// Returns whether callers reset keys.
+    pub(crate) fn resets(&self) -> bool {
+        self.wrong.is_none_or(|wrong| wrong == Wrong::IgnoresResets)
+    }
+
+    /// Returns whether permits of a share are given back at once, while the work goes on.
+    pub(crate) fn forgets_shares(&self) -> bool {
+        self.wrong == Some(Wrong::ForgetsShares)
     }
 
     /// Returns whether strict work goes on after its permit was lost, as if nobody had looked at the clock.

@@ -9,11 +9,11 @@
 //!
 //! With [`services`](Settings::services), the processes have services behind a layer of `limiter-tower` instead: several
 //! rules, whose limiters are in one store or two and in memory, shadows, requests that are dropped, charges by the
-//! response, and blocks.
+//! response, blocks, a rule that waits, and a limit on requests in flight.
 //!
-//! With [`in_flight`](Settings::in_flight), the callers of the processes hold permits of requests in flight.
+//! With [`in_flight`](Settings::in_flight), the callers of the processes hold permits of requests in flight, and reset keys.
 //!
-//! Not simulated yet: leaky queues, and a cluster whose slots move.
+//! Not simulated yet: waiting rules with blocks, leaky queues, and a cluster whose slots move.
 //!
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
 //! with the limiters, checks the bounds, the waits of refusals and the counters. Then the faults stop, and each key has to

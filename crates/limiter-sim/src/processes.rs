@@ -269,6 +269,7 @@ impl Processes {
         let processes = u32::try_from(number).ok().and_then(NonZeroU32::new);
         let (Some(it), Some(processes)) = (self.find(process), processes) else { return };
         it.member.limiters.iter().for_each(|limiter| limiter.set_processes(processes));
+        it.member.in_flight.iter().for_each(|it| it.share(processes));
         self.network.with_records(|records, _| records.auditor.have_shares(number));
     }
 

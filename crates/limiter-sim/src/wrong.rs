@@ -75,6 +75,10 @@ pub enum Wrong {
     LeavesEarly,
     /// A renewal does not let the key last longer, so the server forgets permits that are held for long.
     RenewalsForgetExpiry,
+    /// The server replies that permits were reset, and keeps them.
+    IgnoresResets,
+    /// Callers give the permits of their process's share back at once, and work on.
+    ForgetsShares,
 }
 
 /// The limiters that a wrong variant concerns, and the traffic that shows it. Its fleets have no others, so that it is found
@@ -123,7 +127,7 @@ const EXCUSING: &[Fault] = &[
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -158,6 +162,8 @@ impl Wrong {
         Self::IgnoresDeadlines,
         Self::LeavesEarly,
         Self::RenewalsForgetExpiry,
+        Self::IgnoresResets,
+        Self::ForgetsShares,
     ];
 
     /// Returns its name.
@@ -198,6 +204,8 @@ impl Wrong {
             Self::IgnoresDeadlines => "ignores-deadlines",
             Self::LeavesEarly => "leaves-early",
             Self::RenewalsForgetExpiry => "renewals-forget-expiry",
+            Self::IgnoresResets => "ignores-resets",
+            Self::ForgetsShares => "forgets-shares",
         }
     }
 
@@ -227,6 +235,8 @@ impl Wrong {
                 | Self::IgnoresDeadlines
                 | Self::LeavesEarly
                 | Self::RenewalsForgetExpiry
+                | Self::IgnoresResets
+                | Self::ForgetsShares
         )
     }
 
@@ -273,7 +283,9 @@ impl Wrong {
             | Self::DeadlinesFromReplies
             | Self::IgnoresDeadlines
             | Self::LeavesEarly
-            | Self::RenewalsForgetExpiry => EXCUSING,
+            | Self::RenewalsForgetExpiry
+            | Self::IgnoresResets
+            | Self::ForgetsShares => EXCUSING,
             // The server has to lose permits.
             Self::RenewsWithoutRoom => {
                 &[Fault::FailedOver, Fault::Stale, Fault::Stepped, Fault::Suspended]

@@ -2,10 +2,12 @@
 //!
 //! - **Bound.** Work counts from when its caller has the permit until it ends, is lost, or its process is stopped or killed.
 //!   At each moment and for each limit, at most so many requests of a key are at work that entered under this limit or a
-//!   lower one. Each loss of keys, each failover, each step of the server's clock ahead and each stale server allows as many
+//!   lower one. Each loss of keys, each reset of the key, each failover, each step of the server's clock ahead and each stale server allows as many
 //!   once more, until one expiry after it: by then each permit was renewed on what the server has left, or is lost. Work
 //!   that goes on after its permit was lost comes on top. Each such permit is an event.
+//! - **Shares.** While the store can't decide, a process admits a request if it has fewer of the key than its share.
 //! - **Refusals.** A request that was refused was refused by as many permits whose deadlines were not over.
+//! - **Resets.** A key that was reset has no permits.
 //! - **Renewals.** No permit is renewed that is younger than a third of its expiry.
 //!
 //! A suspended process does not know that time has passed. What it had before that does not count until one expiry after it
@@ -25,6 +27,8 @@ pub(crate) struct InFlight {
     stored: BTreeMap<Vec<u8>, Subject>,
     keys: BTreeMap<Subject, Key>,
     work: BTreeMap<u64, Work>,
+    /// Work whose permits processes have by their shares, because the store could not decide.
+    of_shares: BTreeMap<u64, Work>,
     begun: u64,
     /// When the first request for the permit of each key and id was sent.
     asked: BTreeMap<(Subject, Vec<u8>), Micros>,
@@ -60,10 +64,11 @@ pub(crate) struct Work {
     pub(crate) is_lost: bool,
 }
 
-/// A server has lost what it knew, until a time.
+/// A server has lost what it knew, of all keys or of one, until a time.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
     node: usize,
+    subject: Option<Subject>,
     until: Micros,
 }
 
@@ -85,6 +90,9 @@ pub(crate) struct Counts {
     pub(crate) lost: u64,
     pub(crate) renewed: u64,
     pub(crate) restored: u64,
+    /// Keys that were reset, and permits by the share of a process.
+    pub(crate) reset: u64,
+    pub(crate) local: u64,
     /// Moments at which more were at work than the limit, after a loss or with permits that were lost.
     pub(crate) over: u64,
 }
@@ -97,6 +105,7 @@ pub(crate) struct Executed<'a> {
     pub(crate) script: &'a str,
     pub(crate) keys: &'a [Vec<u8>],
     pub(crate) arguments: &'a [Vec<u8>],
+    pub(crate) is_error: bool,
     /// The numbers of the reply, `None` if it is an error.
     pub(crate) numbers: Option<&'a [i64]>,
     /// How many permits of the first key have deadlines that are not over.
@@ -127,6 +136,24 @@ impl InFlight {
         self.begun
     }
 
+    /// Notes that a request is at work by its process's share, and returns its number. Together with those that the store
+    /// has admitted, the process may have so many of the key.
+    pub(crate) fn begins_by_share(&mut self, work: Work, share: u32) -> (u64, Option<String>) {
+        self.counts.local += 1;
+        self.begun += 1;
+        let is_same = |it: &&Work| (it.process, it.subject) == (work.process, work.subject);
+        let held = self.work.values().chain(self.of_shares.values()).filter(is_same).count();
+        self.of_shares.insert(self.begun, work);
+        let message = (held >= share as usize).then(|| {
+            format!(
+                "{} has {} requests in flight of a key, but its share is {share}",
+                work.process,
+                held + 1
+            )
+        });
+        (self.begun, message)
+    }
+
     /// Notes that the holder of a permit knows that it is lost.
     pub(crate) fn is_lost(&mut self, number: u64) {
         if let Some(work) = self.work.get_mut(&number) {
@@ -136,11 +163,12 @@ impl InFlight {
 
     pub(crate) fn ends(&mut self, number: u64) {
         self.work.remove(&number);
+        self.of_shares.remove(&number);
     }
 
     /// Returns how many requests are at work.
     pub(crate) fn at_work(&self) -> usize {
-        self.work.len()
+        self.work.len() + self.of_shares.len()
     }
 
     pub(crate) fn stops(&mut self, process: ProcessId, is_suspended: bool) {
@@ -170,7 +198,7 @@ impl InFlight {
 
     /// Notes that a node has lost what it knew, or that two servers answer in its place, until a time.
     pub(crate) fn loses(&mut self, node: usize, until: Micros) {
-        self.losses.push(Loss { node, until });
+        self.losses.push(Loss { node, subject: None, until });
     }
 
     /// Notes that the clock of a node has stepped ahead, also for a stale server that answers beside it.
@@ -194,7 +222,11 @@ impl InFlight {
         }
         for (subject, mut limits) in limits {
             let Some(Key { node, expiry }) = self.keys.get(&subject).copied() else { continue };
-            let is_near = |loss: &&Loss| loss.node == node && now <= loss.until + expiry;
+            let is_near = |loss: &&Loss| {
+                loss.node == node
+                    && loss.subject.is_none_or(|it| it == subject)
+                    && now <= loss.until + expiry
+            };
             let losses = self.losses.iter().filter(is_near).count();
             limits.sort_unstable();
             for (others, limit) in limits.into_iter().enumerate() {
@@ -220,7 +252,12 @@ impl InFlight {
     }
 
     /// Notes a call that a server has executed. Returns what is wrong with it.
-    pub(crate) fn executed(&mut self, limiter: usize, call: &Executed<'_>) -> Option<String> {
+    pub(crate) fn executed(
+        &mut self,
+        limiter: usize,
+        call: &Executed<'_>,
+        now: Micros,
+    ) -> Option<String> {
         let tally = self.tally(call.process, limiter);
         if call.numbers.is_some() {
             tally.calls += 1;
@@ -239,6 +276,14 @@ impl InFlight {
                         call.unexpired
                     )
                 })
+            }
+            ("reset", _) if !call.is_error => {
+                let subject = self.subject(call.keys.first()?)?;
+                let node = self.keys.get(&subject)?.node;
+                self.losses.push(Loss { node, subject: Some(subject), until: now });
+                self.counts.reset += 1;
+                let left = call.unexpired;
+                (left > 0).then(|| format!("a key was reset, and {left} permits are held"))
             }
             ("renew", [_, arguments @ ..]) => self.renewed(call, arguments),
             _ => None,
@@ -281,11 +326,11 @@ fn number(word: &[u8]) -> Option<u64> {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { admitted, refused, lost, renewed, restored, over } = self;
+        let Self { admitted, refused, lost, renewed, restored, reset, local, over } = self;
         write!(
             f,
             "{admitted} requests entered, {refused} refused, {renewed} permits kept, {restored} restored, {lost} lost, {over} \
-             moments above a limit"
+             moments above a limit, {reset} resets, {local} permits of shares"
         )
     }
 }

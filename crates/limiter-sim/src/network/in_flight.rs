@@ -12,7 +12,7 @@ use crate::{
 impl Network {
     /// Notes a call about requests in flight that was executed.
     pub(super) fn notes_in_flight(&self, call: &Call, executed: &Executed) {
-        if !matches!(executed.script, "enter" | "renew" | "leave") {
+        if !matches!(executed.script, "enter" | "renew" | "leave" | "reset") {
             return;
         }
         let numbers: Option<Vec<i64>> = match &executed.reply {
@@ -32,6 +32,7 @@ impl Network {
             script: executed.script,
             keys: &keys,
             arguments: call.words.get(3 + keys.len()..).unwrap_or_default(),
+            is_error: matches!(executed.reply, Reply::Error(_)),
             numbers: numbers.as_deref(),
             unexpired: executed.unexpired,
         };

@@ -52,6 +52,18 @@ impl Records {
         Some(self.auditor.in_flight.begins(work))
     }
 
+    /// Notes that a request has entered by its process's share, and returns the number of its work.
+    pub(crate) fn has_entered_by_share(&mut self, moment: Moment, work: Work, share: u32) -> u64 {
+        self.decisions += 1;
+        let event = Event::Admitted { permits: 1, source: Source::Local, delay: 0 };
+        self.log.add(moment.now, Some(work.process), Some(work.subject), event);
+        let (number, message) = self.auditor.in_flight.begins_by_share(work, share);
+        if let Some(message) = message {
+            self.violated(moment, work.subject, &message);
+        }
+        number
+    }
+
     /// Notes that work has ended.
     pub(crate) fn work_ends(&mut self, moment: Moment, (number, work): (u64, Work)) {
         self.log.add(moment.now, Some(work.process), Some(work.subject), Event::Ended);
@@ -101,7 +113,7 @@ impl Records {
         }
         let Some((subject, _)) = subjects.first() else { return };
         let limiter = subject.limiter();
-        if let Some(message) = self.auditor.in_flight.executed(limiter, call) {
+        if let Some(message) = self.auditor.in_flight.executed(limiter, call, moment.now) {
             self.violated(moment, *subject, &message);
         }
         self.check_in_flight(moment);

@@ -12,12 +12,21 @@ fn simulate(seed: u64, wrong: Option<Wrong>) -> Report {
 
 #[test]
 fn requests_in_flight_have_no_violation_and_do_all_that_is_checked() {
-    let mut counts = [0; 6];
+    let mut counts = [0; 8];
     for seed in 1..=16 {
         let report = simulate(seed, None);
         assert!(report.violations.is_empty(), "{report}");
         let it = report.in_flight;
-        let of_run = [it.admitted, it.refused, it.renewed, it.restored, it.lost, it.over];
+        let of_run = [
+            it.admitted,
+            it.refused,
+            it.renewed,
+            it.restored,
+            it.lost,
+            it.over,
+            it.reset,
+            it.local,
+        ];
         counts.iter_mut().zip(of_run).for_each(|(all, more)| *all += more);
     }
     assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
@@ -45,5 +54,19 @@ fn wrong_worlds_with_requests_in_flight_are_found_by_their_bound() {
             found.iter().any(|it| it.message.contains("requests are in flight that entered under"))
         };
         assert!((1..=60).any(is_found), "{wrong:?}");
+    }
+}
+
+#[test]
+fn wrong_worlds_with_resets_and_shares_are_found_by_their_own_checks() {
+    for (wrong, message) in [
+        (Wrong::IgnoresResets, "a key was reset, and "),
+        (Wrong::ForgetsShares, " requests in flight of a key, but its share is "),
+    ] {
+        let is_found = |seed| {
+            let found = simulate(seed, Some(wrong)).violations;
+            found.iter().any(|it| it.message.contains(message))
+        };
+        assert!((1..=20).any(is_found), "{wrong:?}");
     }
 }

@@ -21,6 +21,9 @@ use crate::{
 /// For how long work goes on in a wrong world after its permit was given back, at most.
 const EARLY: Micros = 50_000;
 
+/// One of so many operations of a caller is a reset.
+const RESET_EVERY: u64 = 50;
+
 /// A caller that enters keys and holds permits.
 pub(crate) struct Holder {
     pub(crate) member: Arc<Member>,
@@ -50,7 +53,19 @@ impl Holder {
             let limiter = self.random.below(self.in_flight.limiters.len() as u64);
             let limiter = usize::try_from(limiter).unwrap_or(0);
             let key = usize::try_from(self.random.below(KEYS.len() as u64)).unwrap_or(0);
+            if self.in_flight.plan.resets() && self.random.below(RESET_EVERY) == 0 {
+                self.reset(limiter, key).await;
+                continue;
+            }
             self.request(limiter, key).await;
+        }
+    }
+
+    /// Resets a key, whether or not the answer arrives.
+    async fn reset(&self, limiter: usize, key: usize) {
+        let subject = subject(limiter, key);
+        if let Some(limiter) = self.in_flight.limiters.get(limiter) {
+            drop(limiter.inner.reset(subject.key()).await);
         }
     }
 
@@ -75,8 +90,10 @@ impl Holder {
         let plan = &self.in_flight.plan;
         let early = if plan.leaves_early() { self.random.below(EARLY).min(hold) } else { 0 };
         let (is_strict, ignores) = (self.in_flight.is_strict, plan.ignores_deadlines());
-        let Some(lost) = work.permit.as_ref().map(InFlightPermit::lost) else { return };
         let mut ends = Box::pin(self.member.sleep(hold - early));
+        let Some(lost) = work.permit.as_ref().map(InFlightPermit::lost) else {
+            return ends.await;
+        };
         if let Either::Right(_) = select(Pin::new(&mut ends), pin!(lost)).await {
             work.is_lost(!ignores);
             if is_strict && !ignores {
@@ -127,6 +144,14 @@ pub(crate) async fn enter(
         return None;
     }
     let work = Work { process, subject, limiter, limit, asked, is_lost: false };
+    if source == Source::Local {
+        let share = in_flight.share_of(limit);
+        let number = member
+            .with_records(|records, moment| records.has_entered_by_share(moment, work, share));
+        let permit = entry.into_permit().filter(|_| !in_flight.plan.forgets_shares());
+        let (member, in_flight) = (Arc::clone(member), Arc::clone(in_flight));
+        return Some(AtWork { member, in_flight, work: (number, work), permit, is_lost: false });
+    }
     let number = member.with_records(|records, moment| records.has_entered(moment, work, source));
     let permit = entry.into_permit();
     if source != Source::State {

@@ -109,9 +109,11 @@ fn found(
             script,
             keys: &[b"key".to_vec()],
             arguments: &arguments,
+            is_error: false,
             numbers: Some(numbers),
             unexpired,
         },
+        sent,
     )
 }
 
@@ -134,4 +136,27 @@ fn a_renewal_of_a_young_permit_is_found() {
     assert_eq!((auditor.counts.renewed, auditor.counts.restored), (3, 1));
     let tally = auditor.tally(ONE, 0);
     assert_eq!((tally.calls, tally.renewals), (4, 2));
+}
+
+#[test]
+fn a_reset_allows_the_limit_once_more_for_its_key_until_an_expiry_after_it() {
+    let mut auditor = with_work(&[2, 2, 2]);
+    assert!(auditor.check(1_000).is_some());
+    assert_eq!(found(&mut auditor, ("reset", 1_000), &[], (&[], 0)), None);
+    assert!(auditor.check(1_000).is_none());
+    assert!(auditor.check(1_000 + 300_001).is_some());
+    assert!(found(&mut auditor, ("reset", 1_000), &[], (&[], 1)).is_some());
+}
+
+#[test]
+fn a_process_has_at_most_its_share_with_what_the_store_has_admitted() {
+    let mut auditor = with_work(&[9]);
+    let work = Work { process: ONE, subject: KEY, limiter: 0, limit: 9, asked: 0, is_lost: false };
+    let (number, message) = auditor.begins_by_share(work, 2);
+    assert_eq!(message, None);
+    assert!(auditor.begins_by_share(work, 2).1.is_some());
+    let other = Work { process: ProcessId(2), ..work };
+    assert_eq!(auditor.begins_by_share(other, 1).1, None);
+    auditor.ends(number);
+    assert_eq!(auditor.begins_by_share(work, 3).1, None);
 }
