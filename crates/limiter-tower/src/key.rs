@@ -36,3 +36,23 @@ pub use self::{
     route::MethodKey,
 };
 pub use crate::head::Head;
+
+#[cfg(test)]
+mod tests {
+    /// Returns the names that end with `Key`, which extractors have, of those that this file re-exports.
+    fn extractors() -> impl Iterator<Item = &'static str> {
+        let code = include_str!("key.rs").lines().take_while(|line| *line != "mod tests {");
+        let code = code.skip_while(|line| !line.contains("pub use self"));
+        let words = code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric()));
+        words.filter(|word| word.ends_with("Key") && !["MaybeKey", "MissingKey"].contains(word))
+    }
+
+    #[test]
+    fn the_chapter_on_keys_names_each_extractor() {
+        let chapter = include_str!("../docs/guide/keys.md");
+        assert!(extractors().any(|name| name == "MatchedPathKey"));
+        for name in extractors() {
+            assert!(chapter.contains(&format!("`{name}`")), "{name} is not in docs/guide/keys.md");
+        }
+    }
+}

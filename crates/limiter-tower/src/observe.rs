@@ -123,4 +123,14 @@ mod tests {
             assert!(guide.contains(&format!("\n| `{name}` |")), "no row for {name} in metrics.md");
         }
     }
+
+    #[test]
+    fn the_guide_has_a_row_for_each_metric() {
+        let guide = include_str!("../docs/guide/metrics.md");
+        let source = include_str!("observe/metrics.rs");
+        let names = source.split('"').filter(|text| text.starts_with("ratelimit_"));
+        for name in names {
+            assert!(guide.contains(&format!("\n| `{name}` |")), "no row for {name} in metrics.md");
+        }
+    }
 }

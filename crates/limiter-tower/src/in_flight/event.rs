@@ -54,3 +54,27 @@ impl InFlightEventKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::iter::successors;
+
+    use super::InFlightEventKind as Kind;
+
+    /// Returns the kinds that are about permits. A new one fails to compile here.
+    fn of_permits() -> impl Iterator<Item = Kind> {
+        successors(Some(Kind::Lost), |last| match last {
+            Kind::Lost => Some(Kind::HeldTooLong),
+            Kind::HeldTooLong => Some(Kind::UpgradeNotHeld),
+            Kind::UpgradeNotHeld | Kind::Request(_) => None,
+        })
+    }
+
+    #[test]
+    fn the_guide_has_a_row_for_each_event() {
+        let guide = include_str!("../../docs/guide/metrics.md");
+        for name in of_permits().map(Kind::name) {
+            assert!(guide.contains(&format!("\n| `{name}` |")), "no row for {name} in metrics.md");
+        }
+    }
+}
