@@ -53,6 +53,21 @@ async fn a_file_needs_an_address_alone() {
     assert!(shown.contains("local_share: None"), "{shown}");
 }
 
+/// An error lists all fields.
+#[test]
+fn the_documentation_of_settings_has_each_of_them() {
+    let error = read("unknown = 1").unwrap_err();
+    let (_, fields) = error.split_once("expected one of ").unwrap();
+    let fields = fields.split('`').skip(1).step_by(2);
+    let source = include_str!("../../src/settings.rs");
+    let is_documented = |name: &str| {
+        let mut text = source.lines().filter(|line| line.starts_with("/// "));
+        text.any(|line| line.contains(&format!(" {name} =")) || line.contains(&format!("`{name}`")))
+    };
+    let missing: Vec<_> = fields.filter(|name| !is_documented(name)).collect();
+    assert!(missing.is_empty(), "not in the text of `RedisSettings`: {missing:?}");
+}
+
 #[tokio::test]
 async fn an_error_of_a_file_says_what_is_wrong() {
     let url = "url = \"redis://127.0.0.1:1\"\n";
