@@ -30,4 +30,18 @@ fn the_guarantees_have_the_number_of_seeds_of_each_wrong_world() {
     for name in Wrong::ALL.map(Wrong::name) {
         assert!(listed.contains(&name), "{name} is not in the table of docs/guarantees.md");
     }
+    let number = format!(" {} worlds that are wrong", Wrong::ALL.len());
+    assert!(page.contains(&number), "docs/guarantees.md does not say{number}");
+}
+
+#[test]
+fn the_recorded_page_has_each_fault() {
+    let page = include_str!("../../../docs/benchmarks/simulation.md");
+    for fault in Fault::all() {
+        let is_counted = page.lines().any(|line| line.ends_with(&format!("  {fault}")));
+        assert!(
+            is_counted,
+            "{fault} was not recorded: run `cargo xtask simulate --record 1000000`"
+        );
+    }
 }
