@@ -207,4 +207,29 @@ mod tests {
             assert!(is_listed, "CONTRIBUTING.md does not list `cargo xtask {name}`");
         }
     }
+
+    /// What contributors run when they need it: it checks nothing, or it is a part of a task that is listed.
+    const BY_HAND: &[&str] =
+        &["examples", "quick", "scripts", "servers", "compare", "bench", "help"];
+
+    #[test]
+    fn each_task_is_run_by_ci_or_known_to_be_run_by_hand() {
+        let steps = ci::names();
+        let workflows = [
+            include_str!("../../.github/workflows/ci.yml"),
+            include_str!("../../.github/workflows/weekly.yml"),
+        ];
+        let runs = |name: &str| {
+            let mut words = workflows.iter().flat_map(|text| text.split("cargo xtask ").skip(1));
+            words.any(|rest| rest.split_whitespace().next() == Some(name))
+        };
+        for Task { name, .. } in TASKS {
+            let is_run = runs(name) || steps.split(", ").any(|step| step == *name);
+            let is_by_hand = BY_HAND.contains(name);
+            assert_ne!(
+                is_run, is_by_hand,
+                "`cargo xtask {name}`: add it to STEPS, a workflow or BY_HAND"
+            );
+        }
+    }
 }

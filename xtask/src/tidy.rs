@@ -43,6 +43,7 @@ const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     map::examples_are_tested,
     map::chapters_are_included,
     map::packages_apart_are_checked,
+    map::modules_are_declared,
 ];
 
 /// A file of the repository, its path relative to the root.

@@ -1,5 +1,5 @@
 //! What is added is listed where its readers look: modules and examples in the map, chapters in the guide, packages
-//! apart from the workspace in the CI step that checks them.
+//! apart from the workspace in the CI step that checks them, and files in the module above them.
 
 use super::{File, Finding, Tree};
 use crate::ci;
@@ -99,6 +99,30 @@ pub(super) fn packages_apart_are_checked(tree: &Tree) -> Vec<Finding> {
     forgotten.map(|(file, _)| file.finding(1, message)).collect()
 }
 
+/// Each file below a module is declared by it. One that is not is never compiled.
+pub(super) fn modules_are_declared(tree: &Tree) -> Vec<Finding> {
+    let files = tree.0.iter().filter_map(|file| {
+        let (folder, name) = file.path.strip_suffix(".rs")?.rsplit_once('/')?;
+        (!["lib", "main", "mod"].contains(&name)).then_some((file, folder, name))
+    });
+    let forgotten = files.filter(|(_, folder, name)| {
+        let above = [".rs", "/lib.rs", "/main.rs", "/mod.rs"];
+        let above = above.iter().filter_map(|end| tree.get(&format!("{folder}{end}")));
+        let mut above = above.peekable();
+        // A file without a module above it is a root, such as a test of its own.
+        above.peek().is_some() && !above.any(|file| declares(file, name))
+    });
+    let message = "file that no module declares, so it is not compiled; add its `mod`";
+    forgotten.map(|(file, ..)| file.finding(1, message)).collect()
+}
+
+fn declares(file: &File, name: &str) -> bool {
+    file.text.lines().any(|line| {
+        let mut words = line.trim().strip_suffix(';').unwrap_or_default().split_whitespace().rev();
+        words.next() == Some(name) && words.next() == Some("mod")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,5 +187,23 @@ mod tests {
     fn package_that_ci_does_not_check_fires() {
         let tree = Tree::sample(&[("bench/fleet/Cargo.toml", ""), ("bench/new/Cargo.toml", "")]);
         assert_eq!(found(&packages_apart_are_checked(&tree)), [("bench/new/Cargo.toml", 1)]);
+    }
+
+    #[test]
+    fn file_that_no_module_declares_fires() {
+        let good = [
+            ("crates/a/src/lib.rs", "pub mod key;\n#[cfg(test)] mod tests;"),
+            ("crates/a/src/key.rs", "    pub(crate) mod fixed;"),
+            ("crates/a/src/key/fixed.rs", ""),
+            ("crates/a/src/tests.rs", ""),
+            ("crates/a/tests/it/main.rs", "mod keys;"),
+            ("crates/a/tests/it/keys.rs", ""),
+            ("crates/a/tests/models.rs", ""),
+        ];
+        assert!(modules_are_declared(&Tree::sample(&good)).is_empty());
+        for bad in ["crates/a/src/rule.rs", "crates/a/src/key/host.rs", "crates/a/tests/it/ey.rs"] {
+            let tree = Tree::sample(&[good.as_slice(), &[(bad, "// mod rule;x")]].concat());
+            assert_eq!(found(&modules_are_declared(&tree)), [(bad, 1)]);
+        }
     }
 }
