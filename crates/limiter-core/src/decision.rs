@@ -46,9 +46,6 @@ pub enum Source {
     /// A limiter in this process's memory, because the store failed. Usage and waits are those of
     /// that limiter.
     Local,
-    /// No state, because the store failed: all requests are admitted, or all refused. Usage and waits
-    /// are placeholders.
-    Failure,
 }
 
 impl Decision {

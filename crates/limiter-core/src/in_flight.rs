@@ -105,7 +105,7 @@ impl Occupancy {
     }
 
     /// Returns where it is known from: the limiter's state, a [full table](Source::FullTable) that has no place for the
-    /// key, a [limiter in memory](Source::Local) in place of a store that fails, or [nothing](Source::Failure).
+    /// key, or a [limiter in memory](Source::Local) in place of a store that fails.
     #[must_use]
     pub const fn source(self) -> Source {
         self.source
@@ -117,30 +117,25 @@ impl Occupancy {
 #[must_use = "the permit is given back when it is dropped"]
 pub struct Entry {
     occupancy: Occupancy,
-    is_admitted: bool,
+    /// `None` if it is a refusal.
     permit: Option<InFlightPermit>,
 }
 
 impl Entry {
     /// Returns an admission. `occupancy` includes its permit.
     pub const fn admitted(permit: InFlightPermit, occupancy: Occupancy) -> Self {
-        Self { occupancy, is_admitted: true, permit: Some(permit) }
-    }
-
-    /// Returns an admission that nothing counts, because the store fails.
-    pub const fn uncounted(occupancy: Occupancy) -> Self {
-        Self { occupancy, is_admitted: true, permit: None }
+        Self { occupancy, permit: Some(permit) }
     }
 
     /// Returns a refusal.
     pub const fn refused(occupancy: Occupancy) -> Self {
-        Self { occupancy, is_admitted: false, permit: None }
+        Self { occupancy, permit: None }
     }
 
     /// Returns whether the request may enter.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
-        self.is_admitted
+        self.permit.is_some()
     }
 
     /// Returns how many permits of the key are held, that of an admission included.
@@ -149,8 +144,7 @@ impl Entry {
         self.occupancy
     }
 
-    /// Returns the permit, to be held until the work has ended. `None` after a refusal, and after an admission that
-    /// nothing counts.
+    /// Returns the permit, to be held until the work has ended. `None` after a refusal.
     #[must_use]
     pub fn into_permit(self) -> Option<InFlightPermit> {
         self.permit

@@ -64,15 +64,12 @@ impl Ask<'_> {
         if is_of_store(decision) {
             self.rule.store_decided();
         }
-        Some(match (decision.is_admitted(), decision.source()) {
-            (true, Source::Failure) => Outcome::ErrorAllowed,
-            (true, _) if self.waited.is_some() => Outcome::Delayed,
-            (true, _) => Outcome::Allowed,
-            (false, Source::Failure) if self.is_shadow => Outcome::ErrorAllowed,
-            (false, Source::Failure) => Outcome::ErrorDenied,
-            (false, _) if self.is_shadow => Outcome::ShadowDenied,
-            (false, _) if self.is_blocked => Outcome::Blocked,
-            (false, _) => Outcome::Denied,
+        Some(match decision.is_admitted() {
+            true if self.waited.is_some() => Outcome::Delayed,
+            true => Outcome::Allowed,
+            false if self.is_shadow => Outcome::ShadowDenied,
+            false if self.is_blocked => Outcome::Blocked,
+            false => Outcome::Denied,
         })
     }
 

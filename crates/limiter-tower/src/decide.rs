@@ -24,8 +24,7 @@ use std::{
 };
 
 use limiter_core::{
-    Cost, Decision, Demand, Error, ErrorKind, JointDecision, Key, LimiterFuture, Receipt, Source,
-    Usage,
+    Cost, Decision, Demand, Error, ErrorKind, JointDecision, Key, LimiterFuture, Receipt, Usage,
 };
 
 use crate::{
@@ -308,9 +307,8 @@ impl Question<'static> {
         let (Some((place, ask)), None) = (refusing.next(), refusing.next()) else { return };
         let Some(wait) = ask.rule.settings.wait.clone() else { return };
         let Some(Ok(decision)) = &ask.answer else { return };
-        let is_final = ask.is_blocked
-            || decision.source() == Source::Failure
-            || decision.retry_after().is_none_or(|retry| retry > wait.within());
+        let is_final =
+            ask.is_blocked || decision.retry_after().is_none_or(|retry| retry > wait.within());
         if is_final {
             return;
         }

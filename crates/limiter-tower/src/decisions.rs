@@ -211,5 +211,5 @@ impl<S: Sync> axum::extract::FromRequestParts<S> for Decisions {
 
 /// Returns whether a decision was made by a key's state, which an admission has charged.
 fn has_state(decision: &Decision) -> bool {
-    !matches!(decision.source(), Source::Failure | Source::FullTable)
+    decision.source() != Source::FullTable
 }

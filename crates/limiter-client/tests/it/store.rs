@@ -119,7 +119,7 @@ impl WaitingLimiter for Store {
     ) -> LimiterFuture<Reservation> {
         if self.is(Now::Admits) {
             let decision = Decision::admitted(Usage::new(10, 10, Duration::ZERO));
-            let decision = decision.with_source(Source::Failure);
+            let decision = decision.with_source(Source::Local);
             return LimiterFuture::ready(Ok(Reservation::uncounted(decision, 1)));
         }
         self.unless_it_fails(|limiter| WaitingLimiter::acquire(limiter, key, cost, within))

@@ -44,8 +44,7 @@ use crate::{Cost, Decision, Demand, Error, Key, Limiter, LimiterFuture, Receipt,
 ///   the block. A process that caches such a refusal repeats it, for at most a second through Redis.
 /// - If a store fails while a block is being written, the key is refused until its oldest strike no longer counts, and may
 ///   not be blocked. The next strike then starts a block.
-/// - A strike that has no state, because the [table is full](Source::FullTable) or the store [failed](Source::Failure),
-///   never starts a block. Where a process decides by its [share](Source::Local) of each quota, that share of the strikes
+/// - A strike that has no state, because the [table is full](Source::FullTable), never starts a block. Where a process decides by its [share](Source::Local) of each quota, that share of the strikes
 ///   starts a block, which lasts longer: as long as `strike` says.
 #[derive(Clone)]
 pub struct Blocks(Arc<States>);
@@ -265,7 +264,7 @@ impl States {
 
 /// Returns whether a decision was made by the state of the key.
 fn has_state(decision: &Decision) -> bool {
-    !matches!(decision.source(), Source::FullTable | Source::Failure)
+    decision.source() != Source::FullTable
 }
 
 /// Refunds a receipt. A store that fails counts and reports refunds that it has lost.

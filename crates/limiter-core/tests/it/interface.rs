@@ -180,7 +180,7 @@ fn a_decision_reports_its_source() {
     for _ in 0..2 {
         let decision = ready(limiter.check(&"alice".into()));
         assert_eq!(decision.source(), Source::State);
-        for source in [Source::Cache, Source::Local, Source::Failure, Source::State] {
+        for source in [Source::Cache, Source::Local, Source::State] {
             let changed = decision.with_source(source);
             assert_eq!(changed.source(), source);
             assert_eq!(changed == decision, source == Source::State);

@@ -47,11 +47,8 @@ impl InFlightDecision {
 
     /// Returns whether header fields and refusals report the decision to clients.
     pub(crate) fn is_public(&self) -> bool {
-        let has_state = match self.occupancy.source() {
-            Source::Failure => false,
-            Source::FullTable => !self.is_admitted,
-            _ => true,
-        };
+        // A full table admits without counting.
+        let has_state = self.occupancy.source() != Source::FullTable || !self.is_admitted;
         self.disclosure == Disclosure::Full && !self.is_shadow && has_state
     }
 }

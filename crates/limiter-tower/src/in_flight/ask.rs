@@ -154,13 +154,10 @@ impl<'k> InFlightAsk<'k> {
                 if occupancy.source() == Source::State {
                     self.rule.live().store_answered();
                 }
-                match (is_admitted, occupancy.source()) {
-                    (true, Source::Failure) => Outcome::ErrorAllowed,
+                match (is_admitted, self.is_shadow) {
                     (true, _) => Outcome::Allowed,
-                    (false, Source::Failure) if self.is_shadow => Outcome::ErrorAllowed,
-                    (false, Source::Failure) => Outcome::ErrorDenied,
-                    (false, _) if self.is_shadow => Outcome::ShadowDenied,
-                    (false, _) => Outcome::Denied,
+                    (false, true) => Outcome::ShadowDenied,
+                    (false, false) => Outcome::Denied,
                 }
             }
             Err(error) => {
@@ -206,8 +203,6 @@ pub(crate) fn refused(asks: &[InFlightAsk<'_>]) -> Option<Refused> {
     let refusing = || asks.iter().filter(|ask| ask.is_refused());
     let outcomes: Vec<_> = refusing().filter_map(InFlightAsk::conclude).collect();
     let by_limit: Vec<_> = refusing().filter_map(InFlightAsk::decided).collect();
-    let by_limit: Vec<_> =
-        by_limit.into_iter().filter(|it| it.occupancy.source() != Source::Failure).collect();
     let reason = match outcomes.first()? {
         _ if !by_limit.is_empty() => {
             Reason::InFlight(Decisions::default().with_in_flight(by_limit))

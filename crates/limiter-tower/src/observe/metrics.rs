@@ -18,13 +18,13 @@ pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
     // The rule's name, and not that of a customer's own policy: there are only so many rules.
     let policy = label(rule);
     record_request(&policy, event.outcome, event.store, event.elapsed, event.error);
-    match event.decision.map(|decision| (decision, decision.source())) {
-        // The usage of a decision without a state is a placeholder.
-        None | Some((_, Source::Failure)) => {}
-        Some((_, Source::FullTable)) => {
+    match event.decision {
+        None => {}
+        // Its usage is a placeholder.
+        Some(decision) if decision.source() == Source::FullTable => {
             record_full_table(policy, event.outcome);
         }
-        Some((decision, _)) => record_usage(&policy, decision),
+        Some(decision) => record_usage(&policy, decision),
     }
 }
 

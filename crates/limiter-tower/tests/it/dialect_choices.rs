@@ -55,14 +55,7 @@ fn decisions() -> impl Iterator<Item = Decision> {
         // Of a limit that the policy does not have.
         Decision::admitted(some.with_limit_index(7)),
     ];
-    let sources = [
-        Source::State,
-        Source::Cache,
-        Source::Lease,
-        Source::FullTable,
-        Source::Local,
-        Source::Failure,
-    ];
+    let sources = [Source::State, Source::Cache, Source::Lease, Source::FullTable, Source::Local];
     of_state.into_iter().flat_map(move |it| sources.map(|source| it.with_source(source)))
 }
 

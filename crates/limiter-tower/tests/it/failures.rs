@@ -82,8 +82,6 @@ async fn a_decision_without_a_state_has_no_fields() {
     let policy = Policy::gcra("default", Quota::per_minute(10));
     let (usage, wait) = (Usage::new(10, 0, Duration::from_secs(6)), Some(Duration::from_secs(6)));
     let rows = [
-        (Decision::admitted(usage), Source::Failure, StatusCode::OK, false),
-        (Decision::refused(usage, wait), Source::Failure, StatusCode::SERVICE_UNAVAILABLE, false),
         (Decision::refused(usage, wait), Source::Local, StatusCode::TOO_MANY_REQUESTS, true),
         (Decision::admitted(usage), Source::FullTable, StatusCode::OK, false),
         (Decision::refused(usage, wait), Source::FullTable, StatusCode::TOO_MANY_REQUESTS, true),

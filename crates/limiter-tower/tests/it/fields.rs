@@ -222,20 +222,6 @@ async fn while_a_local_share_decides_q_is_the_share() {
 }
 
 #[tokio::test]
-async fn a_decision_without_a_state_has_no_fields() {
-    let policy = Policy::gcra("default", Quota::per_minute(100));
-    let usage = Usage::new(100, 0, Duration::ZERO);
-    for decision in [Decision::admitted(usage), Decision::refused(usage, None)] {
-        let decision = decision.with_source(Source::Failure);
-        let fake = Fake::new(policy.clone(), move || LimiterFuture::ready(Ok(decision)));
-        let service = per_address(fake).layer(service_fn(hello));
-        let response = send(&service, request_from("192.0.2.1")).await;
-        assert_eq!(header(response.headers(), "ratelimit"), None);
-        assert_eq!(header(response.headers(), "ratelimit-policy"), None);
-    }
-}
-
-#[tokio::test]
 async fn an_admitted_cost_above_the_limit_is_reported() {
     // A limiter of an application's own may admit it, into debt.
     let usage = Usage::new(10, 0, Duration::from_secs(90));

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, future::Future, time::Duration};
 
 use http::Request;
 use limiter_core::{
-    Decision, Error, ErrorKind, LimiterFuture, MemoryLimiter, OnFull, Policy, Quota, Source, Usage,
+    Decision, Error, ErrorKind, LimiterFuture, MemoryLimiter, OnFull, Policy, Quota,
 };
 use limiter_test::fake::Fake;
 use limiter_tower::{
@@ -152,18 +152,6 @@ fn decisions_without_a_slot_are_counted() {
         assert_eq!(recorded[&name], [2.0]);
         assert_eq!(recorded["ratelimit_window_count policy=default"].len(), 8);
     }
-}
-
-#[test]
-fn a_decision_without_a_state_has_no_usage() {
-    let usage = Usage::new(10, 0, Duration::ZERO);
-    let decision = Decision::admitted(usage).with_source(Source::Failure);
-    let recorded = requests(&layer_of([returning(Ok(decision))]), 3);
-    assert_eq!(results(&recorded), [("error_allowed", 3.0)]);
-    let names: Vec<_> = recorded.keys().map(String::as_str).collect();
-    let duration = "ratelimit_check_duration_seconds policy=default store=other";
-    let requests = "ratelimit_requests_total policy=default result=error_allowed";
-    assert_eq!(names, [duration, requests]);
 }
 
 #[test]
