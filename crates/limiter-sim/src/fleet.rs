@@ -18,7 +18,7 @@ use crate::{
     series::Series,
     service_plan::{Holding, Plan},
     trips::Trips,
-    vocabulary::{KEYS, Micros, subject},
+    vocabulary::{HORIZON, KEYS, Micros, subject},
     wrong::{Concern, Wrong},
 };
 
@@ -79,9 +79,6 @@ pub(super) enum Lengths {
 
 /// Sizes of tables: large ones, tiny ones, and no cache of denials.
 const TABLES: [(usize, usize); 3] = [(10_000, 10_000), (2, 1), (0, 10_000)];
-
-/// How far ahead permits may be reserved.
-pub(crate) const HORIZON: Duration = Duration::from_secs(1);
 
 impl Fleet {
     /// Returns the fleet of a seed: two of five groups, with random quotas. That of a wrong world has only the limiters that

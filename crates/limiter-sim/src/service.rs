@@ -27,7 +27,7 @@ use tower_service::Service as _;
 
 use self::waiting::{Noted, Notes};
 pub(crate) use self::{
-    client::{Client, Ticket, Ticketed},
+    client::{Answer, Client, Ticket, Ticketed},
     holding::{Exports, IN_FLIGHT},
 };
 use crate::{
@@ -51,9 +51,6 @@ pub(crate) struct Service {
     /// A layer around that one, in a wrong world.
     outer: Option<RateLimitLayer>,
 }
-
-/// The status of a response, once there is one.
-pub(crate) type Answer = Pin<Box<dyn Future<Output = StatusCode> + Send>>;
 
 /// What runs behind the layer.
 #[derive(Clone)]

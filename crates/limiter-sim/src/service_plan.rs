@@ -19,7 +19,12 @@ pub(crate) use self::{
     holding::Holding,
     waiting::Waiting,
 };
-use crate::{fault::Fault, fleet::HORIZON, random::Random, vocabulary::KEYS, wrong::Wrong};
+use crate::{
+    fault::Fault,
+    random::Random,
+    vocabulary::{HORIZON, KEYS},
+    wrong::Wrong,
+};
 
 /// The rules whose limiters are in Redis, by the indices of their limiters. Their names are those of the policies.
 pub(crate) const RULES: [&str; 4] = ["user", "tenant", "all", "shadow"];

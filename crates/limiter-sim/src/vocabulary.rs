@@ -1,6 +1,6 @@
 //! Times, processes and keys, as all parts of a simulation name them.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// Microseconds since the simulation began.
 pub type Micros = u64;
@@ -44,6 +44,9 @@ pub(crate) const fn subject(limiter: usize, key: usize) -> Subject {
 
 /// The time in which all that is under way ends after the faults.
 pub(crate) const SETTLES_IN: Micros = 6_000_000;
+
+/// How far ahead permits may be reserved.
+pub(crate) const HORIZON: Duration = Duration::from_secs(1);
 
 /// The most nodes of a cluster.
 pub(crate) const MAX_NODES: usize = 3;

@@ -19,15 +19,13 @@ mod levels;
 
 use std::{collections::BTreeMap, fmt};
 
-use self::blocks::Blocks;
+pub(crate) use self::blocks::Part;
+use self::{blocks::Blocks, levels::ROUNDED};
 use super::{Account, Admission, Auditor, Permits};
 use crate::{
     service_plan::{Outcome, Plan, RULES, TENANT, USER, permits},
     vocabulary::{KEYS, Micros, Moment, ProcessId, Subject, subject},
 };
-
-/// Moments of the server are rounded to milliseconds by some algorithms.
-const ROUNDED: Micros = 2_000;
 
 /// What is known of all services.
 #[derive(Debug, Default)]
@@ -99,14 +97,6 @@ pub(crate) struct Charge {
     pub(crate) within: (Micros, Micros),
     /// Whether the bound of its limit is checked.
     pub(crate) is_bounded: bool,
-}
-
-/// A state of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    Strikes,
-    Levels,
-    Block,
 }
 
 impl Conserved {

@@ -11,11 +11,13 @@ use std::{
 use http::StatusCode;
 use limiter_core::Cost;
 
-use super::Answer;
 use crate::{
     sync::lock,
     vocabulary::{KEYS, Micros, Moment},
 };
+
+/// The status of a response, once there is one.
+pub(crate) type Answer = Pin<Box<dyn Future<Output = StatusCode> + Send>>;
 
 /// What a request is: in its extensions.
 #[derive(Clone, Debug)]

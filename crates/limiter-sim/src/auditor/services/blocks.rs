@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Part, ROUNDED, levels::Levels};
+use super::levels::{Levels, ROUNDED};
 use crate::{service_plan::Blocking, vocabulary::Micros};
 
 /// The strikes and blocks of a key.
@@ -22,6 +22,14 @@ pub(super) struct Blocks {
     pub(super) blocked: Option<(Micros, Micros)>,
     pub(super) full_until: Micros,
     pub(super) is_void: bool,
+}
+
+/// A state of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Strikes,
+    Levels,
+    Block,
 }
 
 impl Blocks {

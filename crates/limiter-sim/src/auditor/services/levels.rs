@@ -4,11 +4,13 @@
 //! that a process starts after its raise lasts as the level of one of the raises says to which no block belongs yet. A
 //! process that knows that no level can be raised starts one of the longest.
 
-use super::ROUNDED;
 use crate::{
     service_plan::{Blocking, Doubling},
     vocabulary::Micros,
 };
+
+/// Moments of the server are rounded to milliseconds by some algorithms.
+pub(super) const ROUNDED: Micros = 2_000;
 
 /// How long after all levels were in use a process may start a block because of that: it has cached that, was stopped, or
 /// its call was held.
