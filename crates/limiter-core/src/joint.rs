@@ -277,9 +277,11 @@ impl JointDecision {
                 *known = decision;
             }
         }
+        let place_of = |index: usize| group.get(index).map(|owned| owned.place);
         let receipts = joint.receipts.into_iter();
-        self.receipts
-            .extend(receipts.filter_map(|(index, it)| Some((group.get(index)?.place, it))));
+        self.receipts.extend(receipts.filter_map(|(index, it)| Some((place_of(index)?, it))));
+        // Groups are not in the order of the list.
+        self.receipts.sort_by_key(|(place, _)| *place);
     }
 }
 

@@ -59,7 +59,7 @@ impl JointDecision {
         decisions.filter(|(_, decision)| !decision.is_admitted())
     }
 
-    /// Returns the receipts of what was charged, each with the index of its demand, for
+    /// Returns the receipts of what was charged, each with the index of its demand, in the order of the list, for
     /// [`Limiter::refund`](crate::Limiter::refund) of the demand's limiter. There are none after a refusal, and of demands
     /// [without a receipt](crate::Demand::without_receipt).
     pub fn into_receipts(self) -> impl Iterator<Item = (usize, Receipt)> {

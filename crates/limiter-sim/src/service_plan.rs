@@ -122,13 +122,6 @@ impl Plan {
         let mut drops = u32::try_from(random.below(300_000)).unwrap_or(0);
         let mut without = vec![Fault::Flooded];
         without.extend(INCARNATIONS.into_iter().filter(|_| random.below(2) == 0));
-        if let (Some(_), Some(waiting)) = (block, &mut waiting)
-            && waiting.rule == USER
-        {
-            // Known fault: if a process has cached the refusal of the limit, its block is not asked about, and a request
-            // waits and is admitted although its key is blocked.
-            waiting.rule = ALL;
-        }
         if wrong.is_some() {
             waiting = waiting.filter(|_| wrong == Some(Wrong::ChargesBeforeWaiting));
         }

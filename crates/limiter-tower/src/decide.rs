@@ -211,9 +211,7 @@ impl<'k> Question<'k> {
             ask.answer = joint.decision(index).map(Ok);
             if ask.rule.settings.block.is_some() {
                 let decisions = block_demands.by_ref().take(BLOCK_DEMANDS);
-                let refusals = decisions.filter_map(|index| joint.decision(index));
-                let refusals = refusals.filter(|decision| !decision.is_admitted());
-                if let Some(wait) = refusals.filter_map(|it| it.retry_after()).max() {
+                if let Some(wait) = blocked_for(&joint, decisions) {
                     ask.set_blocked(wait);
                 }
             }
@@ -330,11 +328,28 @@ impl Question<'static> {
             }
             Err(error) => ask.answer = Some(Err(error)),
         }
-        if !ask.is_refused() {
+        self.ask_block(place).await;
+        if self.asks.get(place).is_some_and(|ask| !ask.is_refused()) {
             let has = |ask: &Ask<'_>| !ask.is_shadow && ask.waited.is_none();
             self.asks.iter_mut().filter(|ask| has(ask)).for_each(|ask| ask.answer = None);
             let joint = self.decide(has).await;
             self.store(joint, has).await;
+        }
+    }
+
+    /// Asks whether the key of a rule has been blocked while the request waited, or was before: a cached denial by the
+    /// limit answers without a question to the block.
+    async fn ask_block(&mut self, place: usize) {
+        let Some(ask) = self.asks.get_mut(place).filter(|ask| !ask.is_refused()) else { return };
+        let Some(block) = &ask.rule.settings.block else { return };
+        let decided = limiter_core::decide(&block.blocks.demands(&ask.key));
+        match decided.await {
+            Ok(joint) => {
+                if let Some(wait) = blocked_for(&joint, 0..BLOCK_DEMANDS) {
+                    ask.set_blocked(wait);
+                }
+            }
+            Err(error) => ask.answer = Some(Err(error)),
         }
     }
 }
@@ -357,6 +372,13 @@ impl Pending {
         });
         Self { answers, is_waiting: Arc::default() }
     }
+}
+
+/// Returns how long a key is blocked, by the decisions on the demands that it is not.
+fn blocked_for(joint: &JointDecision, places: impl Iterator<Item = usize>) -> Option<Duration> {
+    let decisions = places.filter_map(|place| joint.decision(place));
+    let refusals = decisions.filter(|decision| !decision.is_admitted());
+    refusals.filter_map(|it| it.retry_after()).max()
 }
 
 /// Refunds what was charged, because the request is refused or fails.

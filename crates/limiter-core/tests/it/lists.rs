@@ -290,6 +290,22 @@ fn what_a_store_charged_is_given_back_when_another_refuses_or_fails() {
     assert_eq!((store.refunds(), remaining(&store)), (2, 1));
 }
 
+/// Stores are called before the limiter in memory that stands between them is charged.
+#[test]
+fn receipts_have_the_order_of_the_list_and_are_there_if_they_are_wanted() {
+    let (memory, store, clock) = mixed();
+    let build = || MemoryLimiter::builder(policy("other", "1/h")).clock(clock.clone());
+    let other = Deferred::new(build().build().unwrap());
+    let joint = block_on(decide(&[one(&store, "a"), one(&memory, "a"), one(&other, "a")]));
+    let receipts = joint.unwrap().into_receipts();
+    assert_eq!(receipts.map(|(place, _)| place).collect::<Vec<_>>(), [0, 1, 2]);
+
+    let sibling = memory.sibling(&policy("sibling", "2/h"));
+    let joint = now(&[one(&memory, "b").without_receipt(), one(&sibling, "b")]);
+    let receipts: Vec<_> = joint.into_receipts().map(|(place, _)| place).collect();
+    assert_eq!((receipts, memory.peek("b").remaining()), (vec![1], 1));
+}
+
 #[test]
 fn a_store_decides_one_by_one_and_asks_before_it_charges() {
     let (_, store, _) = mixed();

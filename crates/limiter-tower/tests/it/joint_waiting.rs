@@ -3,13 +3,13 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use http::{Response, StatusCode};
-use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_core::{Block, Cost, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
     ClientIp, Rule,
     key::FixedKey,
     observe::Decisions,
-    rule::{Mode, OnStoreFailure, Wait},
+    rule::{Mode, OnStoreFailure, Strike, Wait},
     service::ResponseBody,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -100,6 +100,25 @@ async fn a_waiters_permits_are_back_if_another_rule_refuses_after_the_wait() {
     assert_eq!(header(refused.headers(), "ratelimit"), Some("\"global\";r=0;t=1800"));
     assert_eq!(header(refused.headers(), "retry-after"), Some("1800"));
     assert_eq!(used(&limiter, &global), (0, 2));
+}
+
+/// It was admitted, although the key was blocked.
+#[tokio::test]
+async fn a_key_that_is_blocked_while_its_request_waits_is_refused() {
+    let ((rule, limiter, clock), global) = (waiting(), global(9));
+    let block = Block::after(1).within(ONE_SECOND * 60).lasting(ONE_SECOND * 60);
+    let rule = rule.block_by_response(block, |_| Strike::Ignore).unwrap();
+    let service = layer_of([rule.clone(), for_all(global.clone())]).layer(service_fn(hello));
+    let key = std::net::Ipv4Addr::new(192, 0, 2, 1).into();
+    let admission = rule.check(&key, Cost::ONE).await.unwrap();
+    let call = start(&service).await;
+    admission.strike();
+    clock.advance(ONE_SECOND);
+    let refused = call.await.unwrap();
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(header(refused.headers(), "retry-after"), Some("59"));
+    assert!(refused.extensions().get::<Decisions>().unwrap().of(&rule).unwrap().is_blocked());
+    assert_eq!(used(&limiter, &global), (0, 0));
 }
 
 #[tokio::test]
