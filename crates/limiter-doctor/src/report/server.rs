@@ -78,7 +78,9 @@ fn eviction(server: &str, info: &Info, findings: &mut Findings) {
     let policy = info.get("maxmemory_policy").unwrap_or("noeviction");
     let used = info.number("used_memory").unwrap_or(0);
     if limit == 0 {
-        findings.fine(server, "has no memory limit, so it evicts no keys");
+        let advice = "set maxmemory below the memory of the machine or container, and maxmemory-policy noeviction";
+        let text = "has no memory limit: if keys fill the machine's memory, the system may kill the server";
+        findings.advise(server, text, advice);
         return;
     }
     let percent = used.saturating_mul(100) / limit;

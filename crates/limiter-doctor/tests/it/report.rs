@@ -22,9 +22,10 @@ fn report(server: &Server) -> Printed {
 
 #[test]
 fn a_server_in_order_is_healthy() {
-    let server = Server::start_with(&["--appendonly", "yes"]);
+    let server = Server::start_with(&["--appendonly", "yes", "--maxmemory", "500mb"]);
     let json = report(&server).json();
-    for text in ["no memory limit", "append-only file", "its clock is", "have an expiry"] {
+    for text in ["evicts no keys, and uses ", "append-only file", "its clock is", "have an expiry"]
+    {
         assert_eq!(found(&json, text).0, "ok");
     }
     // A machine under load may reply late.
@@ -50,6 +51,19 @@ fn eviction_is_named_with_what_to_change() {
     );
     assert!(printed.out.contains("\n         -> set maxmemory-policy noeviction"), "{printed:?}");
     assert_eq!(found(&report(&server).json(), "evicts keys").0, "advice");
+}
+
+#[test]
+fn a_server_without_a_memory_limit_is_advised_to_set_one() {
+    let server = Server::start();
+    let printed = report(&server);
+    // Limits hold, so this is no problem.
+    assert_eq!(printed.code, 0, "{printed:?}");
+    let (severity, advice) = found(&printed.json(), "has no memory limit");
+    assert_eq!(severity, "advice");
+    assert!(advice.starts_with("set maxmemory ") && advice.contains("noeviction"), "{advice}");
+    server.command(&["CONFIG", "SET", "maxmemory", "500mb"]).unwrap();
+    assert!(!report(&server).out.contains("no memory limit"));
 }
 
 #[test]
