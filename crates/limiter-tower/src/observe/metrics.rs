@@ -18,13 +18,15 @@ pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
     // The rule's name, and not that of a customer's own policy: there are only so many rules.
     let policy = label(rule);
     record_request(&policy, event.outcome, event.store, event.elapsed, event.error);
-    match event.decision {
-        None => {}
+    let Some(decision) = event.decision else { return };
+    match decision.source() {
         // Its usage is a placeholder.
-        Some(decision) if decision.source() == Source::FullTable => {
-            record_full_table(policy, event.outcome);
+        Source::FullTable => record_full_table(policy, event.outcome),
+        Source::Local => {
+            record_usage(&policy, decision);
+            record_local(policy, event.outcome);
         }
-        Some(decision) => record_usage(&policy, decision),
+        _ => record_usage(&policy, decision),
     }
 }
 
@@ -58,11 +60,17 @@ pub(crate) fn record_in_flight(
 ) {
     let policy = label(rule);
     record_request(&policy, outcome, store, elapsed, answer.err());
-    if let Ok(Some(occupancy)) = answer
-        && occupancy.source() == Source::FullTable
-    {
-        record_full_table(policy, outcome);
+    match answer.ok().flatten().map(Occupancy::source) {
+        Some(Source::FullTable) => record_full_table(policy, outcome),
+        Some(Source::Local) => record_local(policy, outcome),
+        _ => {}
     }
+}
+
+/// Records a decision by this process's share, because the store failed.
+fn record_local(policy: SharedString, outcome: Outcome) {
+    counter!("ratelimit_local_decisions_total", "policy" => policy, "result" => outcome.name())
+        .increment(1);
 }
 
 fn record_full_table(policy: SharedString, outcome: Outcome) {

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, future::Future, time::Duration};
 
 use http::Request;
 use limiter_core::{
-    Decision, Error, ErrorKind, LimiterFuture, MemoryLimiter, OnFull, Policy, Quota,
+    Decision, Error, ErrorKind, LimiterFuture, MemoryLimiter, OnFull, Policy, Quota, Source, Usage,
 };
 use limiter_test::fake::Fake;
 use limiter_tower::{
@@ -151,6 +151,25 @@ fn decisions_without_a_slot_are_counted() {
         let name = format!("ratelimit_full_table_total policy=default result={result}");
         assert_eq!(recorded[&name], [2.0]);
         assert_eq!(recorded["ratelimit_window_count policy=default"].len(), 8);
+    }
+}
+
+#[test]
+fn decisions_by_the_local_share_are_counted_with_their_usage() {
+    let usage = Usage::new(5, 0, Duration::ZERO);
+    let wait = Some(Duration::from_secs(60));
+    for (decision, result) in
+        [(Decision::admitted(usage), "allowed"), (Decision::refused(usage, wait), "denied")]
+    {
+        let of = |source| requests(&layer_of([returning(Ok(decision.with_source(source)))]), 3);
+        let local = of(Source::Local);
+        let name = format!("ratelimit_local_decisions_total policy=default result={result}");
+        assert_eq!(local[&name], [3.0]);
+        assert_eq!(results(&local), [(result, 3.0)]);
+        assert_eq!(local["ratelimit_window_utilization policy=default"], [1.0; 3]);
+        for source in [Source::State, Source::Cache, Source::Lease] {
+            assert!(!of(source).contains_key(&name), "{source:?}");
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use limiter_core::{
     Entry, Error, ErrorKind, HeldPermit, InFlightLimiter, InFlightPermit, Key, LimiterFuture,
-    LimiterId, Occupancy,
+    LimiterId, Occupancy, Source,
 };
 use tokio::sync::watch;
 
@@ -31,6 +31,8 @@ struct Inner {
     /// Whether answers are not known at once.
     is_slow: AtomicBool,
     fails: AtomicBool,
+    /// Whether answers are those of a local share.
+    is_local: AtomicBool,
     /// Whether the permits are lost.
     lost: watch::Sender<bool>,
     can_be_lost: AtomicBool,
@@ -55,6 +57,7 @@ impl Counter {
             is_raced: AtomicBool::default(),
             is_slow: AtomicBool::default(),
             fails: AtomicBool::default(),
+            is_local: AtomicBool::default(),
             lost: watch::Sender::new(false),
             can_be_lost: AtomicBool::default(),
             was_stopped: AtomicBool::default(),
@@ -86,6 +89,12 @@ impl Counter {
         self
     }
 
+    #[cfg(feature = "metrics")]
+    pub(super) fn local(self) -> Self {
+        self.0.is_local.store(true, Relaxed);
+        self
+    }
+
     pub(super) fn losable(self) -> Self {
         self.0.can_be_lost.store(true, Relaxed);
         self
@@ -99,6 +108,12 @@ impl Counter {
     /// Loses all permits.
     pub(super) fn lose(&self) {
         self.0.lost.send_replace(true);
+    }
+
+    fn occupancy(&self, held: u32, limit: u32) -> Occupancy {
+        let is_local = self.0.is_local.load(Relaxed);
+        let source = if is_local { Source::Local } else { Source::State };
+        Occupancy::new(held, limit).with_source(source)
     }
 
     fn answer<T: Send + 'static>(
@@ -148,10 +163,10 @@ impl InFlightLimiter for Counter {
             let mut all = counter.0.held.lock().unwrap();
             let held = all.entry(key.clone()).or_default();
             if *held >= limit {
-                return Entry::refused(Occupancy::new(*held, limit));
+                return Entry::refused(counter.occupancy(*held, limit));
             }
             *held += 1;
-            let occupancy = Occupancy::new(*held, limit);
+            let occupancy = counter.occupancy(*held, limit);
             let lost = counter.0.lost.subscribe();
             let held = Held { counter: counter.clone(), key, lost };
             Entry::admitted(InFlightPermit::new(held), occupancy)
@@ -162,7 +177,7 @@ impl InFlightLimiter for Counter {
         let key = key.clone().into_owned();
         self.answer("peek", move |counter| {
             let held = counter.0.held.lock().unwrap().get(&key).copied().unwrap_or_default();
-            Occupancy::new(if counter.0.is_raced.load(Relaxed) { 0 } else { held }, limit)
+            counter.occupancy(if counter.0.is_raced.load(Relaxed) { 0 } else { held }, limit)
         })
     }
 

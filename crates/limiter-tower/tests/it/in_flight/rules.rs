@@ -215,6 +215,24 @@ fn a_full_table_refuses_and_is_counted() {
 
 #[cfg(feature = "metrics")]
 #[test]
+fn requests_that_a_local_share_decides_are_counted() {
+    let of = |counter: Counter| {
+        let recorded = crate::metrics::record(async {
+            let service = behind(&InFlightRule::new(counter, FixedKey::new("all")), two_frames);
+            let _first = send(&service).await;
+            assert_eq!(send(&service).await.status(), 429);
+        });
+        ["allowed", "denied"].map(|result| {
+            let name = format!("ratelimit_local_decisions_total policy=uploads result={result}");
+            recorded.get(&name).cloned()
+        })
+    };
+    assert_eq!(of(Counter::new("uploads", 1).local()), [Some(vec![1.0]), Some(vec![1.0])]);
+    assert_eq!(of(Counter::new("uploads", 1)), [None, None]);
+}
+
+#[cfg(feature = "metrics")]
+#[test]
 fn metrics_count_requests_permits_and_events() {
     let recorded = crate::metrics::record(async {
         let counter = Counter::new("uploads", 1).losable();
