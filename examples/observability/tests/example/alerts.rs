@@ -8,6 +8,10 @@ use crate::{
 };
 
 const ALERTS: &str = include_str!("../../alerts.yml");
+const GUIDES: [&str; 2] = [
+    include_str!("../../../../crates/limiter-redis/docs/guide/production.md"),
+    include_str!("../../README.md"),
+];
 const METRICS: [&str; 2] = [
     include_str!("../../../../crates/limiter-tower/docs/guide/metrics.md"),
     include_str!("../../README.md"),
@@ -43,6 +47,19 @@ fn the_alerts_and_the_dashboard_show_all_metrics_and_no_others() {
     let names = words.filter(|word| word.starts_with("ratelimit_"));
     let shown: BTreeSet<_> = names.map(|name| name.trim_end_matches("_bucket")).collect();
     assert_eq!(shown, documented);
+}
+
+#[test]
+fn the_guides_have_a_row_for_each_alert_and_for_no_other() {
+    let alerts = ALERTS.lines().filter_map(|line| line.trim_start().strip_prefix("- alert: "));
+    let alerts: BTreeSet<_> = alerts.collect();
+    for guide in GUIDES {
+        let rows = guide.lines().filter(|line| line.starts_with("| `RateLimit"));
+        // Alerts with one remedy share a row.
+        let names = rows.filter_map(|line| line.split('|').nth(1)).flat_map(|cell| cell.split(','));
+        let rows: BTreeSet<_> = names.map(|name| name.trim().trim_matches('`')).collect();
+        assert_eq!(rows, alerts);
+    }
 }
 
 /// Runs promtool in the example's folder, and returns its output.
