@@ -1,6 +1,6 @@
 //! What is done around the inner service.
 
-use std::{iter, sync::Arc, task::Context};
+use std::{borrow::Cow, iter, sync::Arc, task::Context};
 
 use bytes::Bytes;
 use http::{Extensions, Response};
@@ -73,15 +73,23 @@ impl After {
         (fields.is_some() || rest.is_some()).then(|| Box::new(Self { fields, rest }))
     }
 
-    /// Returns the same for an admission by the only rule, without copies of plan and decision: no handler can read them.
+    /// Returns the same for an admission by the only rule, without copies of plan and decision unless a handler can read
+    /// them.
     pub(crate) fn plain(
-        config: &Config,
+        config: &Arc<Config>,
+        head: Head<'_>,
         rule: &Rule,
         plan: &Plan,
         decision: &Decision,
         cost: Cost,
         key: &Key<'_>,
     ) -> Option<Box<Self>> {
+        if config.has_decisions {
+            let mut ask = Ask::new(rule, Cow::Borrowed(plan), key.into(), cost);
+            ask.answer = Some(Ok(*decision));
+            let entered = Entered { rates: vec![ask], ..Entered::default() };
+            return Self::new(config, entered, head);
+        }
         let is_public = is_public(rule.settings.disclosure, !rule.enforces(key), decision);
         let reported = is_public.then_some(Reported { plan, decision, cost, charged: cost.get() });
         let fields = config.answers.headers.fields(reported.into_iter(), iter::empty())?;

@@ -205,16 +205,16 @@ pub(crate) struct List(String);
 impl List {
     /// Adds a member in pieces, because `format!` takes several hundred instructions more (`cargo xtask bench layer`).
     pub(crate) fn add(&mut self, pieces: &[&str]) {
-        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
         if self.0.is_empty() {
-            // A text without spare room becomes a value without another allocation.
-            self.0.reserve_exact(length);
-        } else {
-            if self.0.capacity() - self.0.len() < length + 2 {
-                self.0.reserve(length + ROOM);
-            }
-            self.0.push_str(", ");
+            // A text without spare room, as this one, becomes a value without another allocation.
+            self.0 = pieces.concat();
+            return;
         }
+        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if self.0.capacity() - self.0.len() < length + 2 {
+            self.0.reserve(length + ROOM);
+        }
+        self.0.push_str(", ");
         self.0.extend(pieces.iter().copied());
     }
 
