@@ -1,6 +1,6 @@
 //! What is done around the inner service.
 
-use std::{borrow::Cow, iter, sync::Arc, task::Context};
+use std::{iter, sync::Arc, task::Context};
 
 use bytes::Bytes;
 use http::{Extensions, Response};
@@ -39,7 +39,7 @@ struct Rest {
     is_chargeable: bool,
     headers: Headers,
     /// If the layer has limits on requests in flight.
-    holding: Option<Holding>,
+    holding: Option<Box<Holding>>,
 }
 
 impl After {
@@ -67,29 +67,21 @@ impl After {
                 charge: Charge::new(charges.collect()),
                 is_chargeable: config.is_chargeable,
                 headers: config.answers.headers,
-                holding: has_in_flight.then(|| Holding::new(config, head, permits)),
+                holding: has_in_flight.then(|| Box::new(Holding::new(config, head, permits))),
             })
         });
         (fields.is_some() || rest.is_some()).then(|| Box::new(Self { fields, rest }))
     }
 
-    /// Returns the same for an admission by the only rule, without copies of plan and decision unless a handler can read
-    /// them.
+    /// Returns the same for an admission by the only rule, without copies of plan and decision: no handler can read them.
     pub(crate) fn plain(
-        config: &Arc<Config>,
-        head: Head<'_>,
+        config: &Config,
         rule: &Rule,
         plan: &Plan,
         decision: &Decision,
         cost: Cost,
         key: &Key<'_>,
     ) -> Option<Box<Self>> {
-        if config.has_decisions {
-            let mut ask = Ask::new(rule, Cow::Borrowed(plan), key.into(), cost);
-            ask.answer = Some(Ok(*decision));
-            let entered = Entered { rates: vec![ask], ..Entered::default() };
-            return Self::new(config, entered, head);
-        }
         let is_public = is_public(rule.settings.disclosure, !rule.enforces(key), decision);
         let reported = is_public.then_some(Reported { plan, decision, cost, charged: cost.get() });
         let fields = config.answers.headers.fields(reported.into_iter(), iter::empty())?;

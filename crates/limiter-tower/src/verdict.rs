@@ -60,7 +60,8 @@ impl Config {
         let (cost, plan) = (rule.cost_of(head), rule.plan_of(head));
         let asked_at = self.observer.is_active().then(Instant::now);
         let mut answer = plan.limiter().check_n(key, cost);
-        if let Some(Ok(decision)) = answer.as_ready()
+        if !self.has_decisions
+            && let Some(Ok(decision)) = answer.as_ready()
             && decision.is_admitted()
             && is_of_store(decision)
         {
@@ -71,9 +72,7 @@ impl Config {
                 let details = Details { key, decision, elapsed, error: None };
                 self.observer.report(rule, &plan, Outcome::Allowed, details, head);
             }
-            return Ok(Verdict::Forward(After::plain(
-                self, head, rule, &plan, decision, cost, key,
-            )));
+            return Ok(Verdict::Forward(After::plain(self, rule, &plan, decision, cost, key)));
         }
         let mut question = Question::new(vec![Ask::new(rule, plan, key.into(), cost)], asked_at);
         match answer.take_ready() {
