@@ -8,13 +8,13 @@ use http_body::Body;
 use limiter_core::{Cost, Decision, Key};
 
 use crate::{
-    body::ResponseBody,
     config::Config,
     decide::Ask,
     decisions::{Decisions, Reported, is_public},
     entering::Entered,
     head::{Head, ResponseHead},
     holding::Holding,
+    in_flight::Hold,
     plan::Plan,
     respond::{Headers, ResponseFields, insert},
     rule::Rule,
@@ -115,13 +115,13 @@ impl After {
         self.rest.as_mut()?.holding.as_mut()?.ended(cx)
     }
 
-    /// Settles the charge, and adds what clients and outer layers may read. The permit of a request in flight goes with
-    /// the response's body, or is given back if none follows.
-    pub(crate) fn leave<R: Body>(mut self, mut response: Response<R>) -> Response<ResponseBody<R>> {
+    /// Settles the charge, and adds what clients and outer layers may read. Returns the permits of a request in flight, for
+    /// the response's body; they are given back if none follows.
+    pub(crate) fn leave<R: Body>(mut self, response: &mut Response<R>) -> Option<Hold> {
         let mut hold = None;
         if let Some(mut rest) = self.rest {
-            hold = rest.holding.take().and_then(|holding| holding.after_head(&response));
-            if rest.settle(ResponseHead::from(&response)) {
+            hold = rest.holding.take().and_then(|holding| holding.after_head(response));
+            if rest.settle(ResponseHead::from(&*response)) {
                 let decisions = &rest.decisions;
                 self.fields = rest.headers.fields(decisions.reported(), decisions.in_flight());
             }
@@ -132,10 +132,7 @@ impl After {
         if let Some(fields) = self.fields {
             fields.append_to(response.headers_mut());
         }
-        response.map(|body| match hold {
-            Some(hold) => ResponseBody::held(body, hold),
-            None => ResponseBody::inner(body),
-        })
+        hold
     }
 }
 

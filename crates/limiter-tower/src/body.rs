@@ -52,13 +52,12 @@ pin_project! {
 }
 
 impl<B> ResponseBody<B> {
-    pub(crate) const fn inner(body: B) -> Self {
-        Self { content: Content::Inner { body } }
-    }
-
-    /// Returns a body that holds permits until it has ended or is dropped.
-    pub(crate) fn held(body: B, hold: Hold) -> Self {
-        Self::other(Other::Held { body, hold: Some(hold) })
+    /// Returns the inner service's body, which holds permits until it has ended or is dropped, if there are any.
+    pub(crate) fn new(body: B, hold: Option<Hold>) -> Self {
+        match hold {
+            None => Self { content: Content::Inner { body } },
+            Some(_) => Self::other(Other::Held { body, hold }),
+        }
     }
 
     pub(crate) fn answer(bytes: Bytes) -> Self {
@@ -72,7 +71,7 @@ impl<B> ResponseBody<B> {
 
 impl<B: Default> Default for ResponseBody<B> {
     fn default() -> Self {
-        Self::inner(B::default())
+        Self::new(B::default(), None)
     }
 }
 

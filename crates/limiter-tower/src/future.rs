@@ -167,9 +167,9 @@ where
                     let result = ready!(inner.poll(cx));
                     // If the inner service has failed, permits are given back now.
                     let after = after.take();
-                    return Poll::Ready(result.map(|response| match after {
-                        Some(after) => after.leave(response),
-                        None => response.map(ResponseBody::inner),
+                    return Poll::Ready(result.map(|mut response| {
+                        let hold = after.and_then(|after| after.leave(&mut response));
+                        response.map(|body| ResponseBody::new(body, hold))
                     }));
                 }
                 StateProjection::Answered { response } => {
