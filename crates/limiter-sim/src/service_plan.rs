@@ -122,6 +122,10 @@ impl Plan {
         let mut drops = u32::try_from(random.below(300_000)).unwrap_or(0);
         let mut without = vec![Fault::Flooded];
         without.extend(INCARNATIONS.into_iter().filter(|_| random.below(2) == 0));
+        // Where refusals are strikes, a request that waits instead would strike no key.
+        if block.is_some_and(|block| block.by_refusals) {
+            waiting = waiting.map(|waiting| Waiting { rule: ALL, ..waiting });
+        }
         if wrong.is_some() {
             waiting = waiting.filter(|_| wrong == Some(Wrong::ChargesBeforeWaiting));
         }
