@@ -33,9 +33,12 @@ pub(super) struct Levels {
 
 impl Levels {
     pub(super) fn new(by: &Blocking) -> Self {
+        let lengths = by.lengths();
+        // Blocks whose first time is the longest have one level, which is not stored.
+        let doubling = by.doubling.filter(|_| lengths.len() > 1);
         Self {
-            lengths: by.lengths(),
-            forget_after: by.doubling.map(|Doubling { forget_after, .. }| forget_after),
+            lengths,
+            forget_after: doubling.map(|Doubling { forget_after, .. }| forget_after),
             until: 0,
             raised: Vec::new(),
             full_until: 0,
