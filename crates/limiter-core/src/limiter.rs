@@ -218,8 +218,8 @@ impl<'a> Demand<'a> {
         Self { charge: None, ..Self::new(limiter, key, cost) }
     }
 
-    /// Returns the demand without a receipt, which spares limiters in memory to make one: for a charge that is never
-    /// refunded once all demands are admitted.
+    /// Returns the demand without a receipt, which limiters in memory then do not make: for a charge that is never refunded
+    /// once all demands are admitted.
     #[must_use]
     pub const fn without_receipt(mut self) -> Self {
         self.wants_receipt = false;
