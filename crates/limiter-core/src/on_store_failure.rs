@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind};
 
-/// What follows while a limiter's store can't decide: for whoever asks the limiter, such as a rule of a layer or a client.
+/// What the caller of a limiter does while the limiter's store can't decide. The caller is a rule of a layer, or a client.
 ///
 /// A limiter through Redis may decide in memory in its place, by its process's share of the quota: then its caller sees a
 /// decision, and no error.

@@ -57,7 +57,7 @@ fn eviction_is_named_with_what_to_change() {
 fn a_server_without_a_memory_limit_is_advised_to_set_one() {
     let server = Server::start();
     let printed = report(&server);
-    // Limits hold, so this is no problem.
+    // The limits hold, so the exit code reports no problem.
     assert_eq!(printed.code, 0, "{printed:?}");
     let (severity, advice) = found(&printed.json(), "has no memory limit");
     assert_eq!(severity, "advice");

@@ -1,4 +1,4 @@
-//! What is decided while the store can't decide, and what is told of it.
+//! What is decided while the store can't decide, and which events report it.
 
 use std::{
     num::NonZeroU32,
@@ -37,7 +37,7 @@ async fn without_a_share_each_operation_returns_the_error() {
     let (limiter, _server) = stopped(builder(3)).await;
     let none_decided = |error: Error| {
         assert!(error.to_string().starts_with("policy \"test\": "), "{error}");
-        // Whoever asks decides.
+        // The caller chooses what follows.
         assert!(OnStoreFailure::Allow.admits(&error) && !OnStoreFailure::Deny.admits(&error));
     };
     for _ in 0..20 {
@@ -153,8 +153,8 @@ async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds()
     timely(async || {
         let log = Log::start();
         let server = Server::start();
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let observer = Arc::clone(&told);
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let observer = Arc::clone(&events);
         let limiter = builder(1_000_000);
         let limiter = limiter.observer(move |event| {
             assert_eq!((event.policy(), event.node()), ("test", None));
@@ -187,7 +187,8 @@ async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds()
             drop(limiter.check("key").await);
         }
         let counters = limiter.counters();
-        let count = |name| told.lock().unwrap().iter().filter(|told| **told == name).count() as u64;
+        let count =
+            |name| events.lock().unwrap().iter().filter(|event| **event == name).count() as u64;
         // The observer has a thread of its own.
         while count("breaker_closed") == 0 || count("undetermined") < counters.undetermined {
             assert!(start.elapsed() < Duration::from_secs(20));
