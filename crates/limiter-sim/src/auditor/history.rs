@@ -85,10 +85,11 @@ impl History {
         around: &Around,
     ) -> u64 {
         let known = self.admissions.get(&id);
-        let is_older = self.incarnations.iter().any(|(_, to)| id.earliest <= *to);
+        let charged_from = id.earliest.saturating_sub(self.ahead);
+        let is_older = self.incarnations.iter().any(|(_, to)| charged_from <= *to);
         let is_rate = matches!(self.bounds.first(), Some((_, Bound::Rate { .. })));
         let quota = known.map_or(0, |known| known.quota);
-        let takes_turns = around.has_others(quota, id.earliest.saturating_sub(self.ahead), now);
+        let takes_turns = around.has_others(quota, charged_from, now);
         // Law 7: one of several limits by GCRA drains while another one delays a reservation.
         let drains = is_rate && around.are_several && around.has_reservation(now);
         if is_older || takes_turns || drains {

@@ -98,6 +98,21 @@ fn a_receipt_from_before_an_incarnation_may_give_back_what_others_were_charged()
 }
 
 #[test]
+fn a_reservation_from_before_an_incarnation_may_give_back_what_others_were_charged() {
+    let mut history = History::new(vec![(0, rate(2, 1))], 50);
+    // Reserved before the incarnation, for a moment after it.
+    let old = add(&mut history, 1, (50, 50));
+    history.has_incarnation(5, 5);
+    let fresh = add(&mut history, 2, (100, 100));
+    assert!(history.over(fresh, &none()).is_none());
+    history.subtract(old, 1, 110, &none());
+    let id = add(&mut history, 1, (120, 120));
+    assert!(history.over(id, &none()).is_none());
+    let id = add(&mut history, 1, (130, 130));
+    assert!(history.over(id, &none()).is_some());
+}
+
+#[test]
 fn an_incarnation_has_a_bound_of_its_own() {
     let mut history = log(1);
     add(&mut history, 1, (0, 0));
