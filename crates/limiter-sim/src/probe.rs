@@ -214,8 +214,14 @@ fn useful(policy: &Policy, fleet: &Fleet, limiter: usize, time: Micros) -> Micro
     let periods = policy.limits().iter().map(|limit| {
         let (quota, window) = (limit.quota(), micros(limit.quota().window()));
         match limit.algorithm() {
-            Algorithm::Gcra => window * quota.burst() / quota.permits(),
-            _ => window,
+            Algorithm::Gcra | Algorithm::LeakyQueue { .. } => {
+                window * quota.burst() / quota.permits()
+            }
+            Algorithm::FixedWindow
+            | Algorithm::AlignedWindow
+            | Algorithm::SlidingCounter
+            | Algorithm::SubWindows(_)
+            | Algorithm::SlidingLog => window,
         }
     });
     let period = periods.min().unwrap_or(0);
@@ -237,6 +243,8 @@ fn expected_by(limit: &Limit, time: Micros) -> u64 {
         }
         // The last permit of a window fits when the window ends.
         Algorithm::SlidingCounter => (permits - 1) * (time / window),
-        _ => permits * (time / window),
+        Algorithm::FixedWindow | Algorithm::AlignedWindow | Algorithm::SlidingLog => {
+            permits * (time / window)
+        }
     }
 }

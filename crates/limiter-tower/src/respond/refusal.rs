@@ -108,7 +108,11 @@ impl Refused {
     pub fn decisions(&self) -> impl Iterator<Item = &PolicyDecision> + Clone {
         let decisions = match self.reason() {
             Reason::Quota(decisions) => Some(decisions.iter()),
-            _ => None,
+            Reason::InFlight(_)
+            | Reason::Unavailable
+            | Reason::Misconfigured
+            | Reason::Rejected(_)
+            | Reason::PermitLost => None,
         };
         decisions.into_iter().flatten()
     }
@@ -117,7 +121,11 @@ impl Refused {
     pub fn in_flight(&self) -> impl Iterator<Item = &InFlightDecision> + Clone {
         let decisions = match self.reason() {
             Reason::InFlight(decisions) => Some(decisions.in_flight()),
-            _ => None,
+            Reason::Quota(_)
+            | Reason::Unavailable
+            | Reason::Misconfigured
+            | Reason::Rejected(_)
+            | Reason::PermitLost => None,
         };
         decisions.into_iter().flatten()
     }
