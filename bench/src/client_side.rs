@@ -1,6 +1,7 @@
 //! Decisions a second by a client, beside `fred` without the limiter and beside peers.
 
 mod contenders;
+mod layers;
 
 use std::{
     sync::{
@@ -137,7 +138,7 @@ pub(crate) fn ratios(races: &[Race]) -> Vec<Ratio> {
     ratios
 }
 
-fn to_better_peer([ours, _, throttled, tower]: &[Sample; NAMES.len()]) -> Sample {
+fn to_better_peer([ours, _, throttled, tower, ..]: &[Sample; NAMES.len()]) -> Sample {
     ours.over(&throttled.max(tower))
 }
 
@@ -150,6 +151,8 @@ pub(crate) fn print(bench: &Bench, races: &[Race]) {
          is that of the rates in the same round. limiter-redis sends concurrent checks in batches, \
          and answers checks of a refused key from its cache of denials; the others send one call for \
          each check. \
+         A layer is in front of a service that answers at once, reads the key in a header field, and limiter-tower's adds \
+         header fields to the response. \
          With 600 quotas, limiter-redis has a handle for each by `with_policy`, and all have one \
          connection.\n",
         bench.effort.clients.number
@@ -216,24 +219,17 @@ impl Shared {
 }
 
 fn print_table(races: &[Race], pick: fn(&Race) -> &[Sample; NAMES.len()]) {
-    let [ours, fred, throttled, tower] = NAMES;
-    let mut table = Table::new(&[
-        "keys",
-        "tasks",
-        ours,
-        fred,
-        throttled,
-        tower,
-        "to bare fred",
-        "to the better peer",
-    ]);
+    let ratios = ["to bare fred", "to the better peer", "layer to layer"];
+    let head: Vec<_> = ["keys", "tasks"].into_iter().chain(NAMES).chain(ratios).collect();
+    let mut table = Table::new(&head);
     for race in races {
         let rates = pick(race);
-        let [ours, fred, ..] = rates;
+        let [ours, fred, .., layer, peer_layer] = rates;
         let mut cells = vec![race.shared.scenario.name.to_owned(), race.tasks.to_string()];
         cells.extend(rates.iter().map(|rate| rate.show(1e3, 1)));
         cells.push(ours.over(fred).show(1.0, 2));
         cells.push(to_better_peer(rates).show(1.0, 2));
+        cells.push(layer.over(peer_layer).show(1.0, 2));
         table.row(cells);
     }
     table.print();

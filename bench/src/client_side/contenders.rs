@@ -18,7 +18,7 @@ use redis::{
 use throttled::{RateLimiter, RedisRateLimiter};
 use tokio::runtime::Handle;
 
-use super::Scenario;
+use super::{Scenario, layers::Layers};
 use crate::{
     capture::{Call, Captured},
     fred_client::{self, WITHIN},
@@ -26,8 +26,14 @@ use crate::{
 };
 
 /// In the order of [`all`].
-pub(super) const NAMES: [&str; 4] =
-    ["limiter-redis", "bare fred", "throttled 0.1", "tower-rate-limit-fred 2.1"];
+pub(super) const NAMES: [&str; 6] = [
+    "limiter-redis",
+    "bare fred",
+    "throttled 0.1",
+    "tower-rate-limit-fred 2.1",
+    "limiter-tower's layer",
+    "tower-rate-limit-fred's layer",
+];
 
 /// A client that is compared, with a connection and keys of its own.
 pub(super) enum Contender {
@@ -35,6 +41,7 @@ pub(super) enum Contender {
     Fred { client: Client, calls: Vec<FredCall>, keys: Vec<Key> },
     Throttled { limiter: RedisRateLimiter, quotas: Vec<throttled::Quota>, keys: Vec<String> },
     Tower { client: Client, quotas: Vec<(u16, Duration)>, keys: Vec<Key> },
+    Layers(Layers),
 }
 
 /// A call of the limiter's script, without its key.
@@ -45,7 +52,7 @@ pub(super) struct FredCall {
 
 /// Returns the contenders. Their burst is so large that all checks of a run are admitted, or else one
 /// permit that does not recover during the run.
-pub(super) async fn all(url: &str, keys: &[String], scenario: &Scenario) -> Result<[Contender; 4]> {
+pub(super) async fn all(url: &str, keys: &[String], scenario: &Scenario) -> Result<[Contender; NAMES.len()]> {
     let letter = scenario.letter;
     let (burst, an_hour): (u16, u16) = if scenario.admits { (10_000, 100) } else { (1, 1) };
     // All differ.
@@ -63,13 +70,16 @@ pub(super) async fn all(url: &str, keys: &[String], scenario: &Scenario) -> Resu
     };
     let names_of_fred = |number| names(number).into_iter().map(Key::from).collect::<Vec<_>>();
 
-    let connection = limiter_redis::connect(url).await?;
-    let limiter = RedisLimiter::builder(first.clone())
-        .prefix(&format!("{letter}00"))
-        .deadline(WITHIN)
-        .build_on(connection)?;
-    let limiters = policies.iter().map(|policy| limiter.with_policy(policy));
-    let limiter = Contender::Limiter(limiters.collect::<Result<_, _>>()?);
+    let limiters = async |number: usize| -> Result<Vec<RedisLimiter>> {
+        let limiter = RedisLimiter::builder(first.clone())
+            .prefix(&format!("{letter}{number:02}"))
+            .deadline(WITHIN)
+            .connect(url)
+            .await?;
+        let limiters = policies.iter().map(|policy| limiter.with_policy(policy));
+        Ok(limiters.collect::<Result<_, _>>()?)
+    };
+    let limiter = Contender::Limiter(limiters(0).await?);
 
     let client = fred_client::connect(url).await?;
     let mut calls = Vec::new();
@@ -96,9 +106,13 @@ pub(super) async fn all(url: &str, keys: &[String], scenario: &Scenario) -> Resu
 
     let client = fred_client::connect(url).await?;
     let interval = |an_hour: u16| Duration::from_secs(3_600) / an_hour.into();
-    let quotas = quotas.into_iter().map(|(burst, an_hour)| (burst, interval(an_hour))).collect();
+    let quotas: Vec<_> =
+        quotas.into_iter().map(|(burst, an_hour)| (burst, interval(an_hour))).collect();
+    let layer = Contender::Layers(Layers::of_limiters(limiters(4).await?, keys)?);
+    let peer = fred_client::connect(url).await?;
+    let peer_layer = Contender::Layers(Layers::of_peer(&peer, &quotas, &names(5))?);
     let tower = Contender::Tower { client, quotas, keys: names_of_fred(3) };
-    Ok([limiter, fred, throttled, tower])
+    Ok([limiter, fred, throttled, tower, layer, peer_layer])
 }
 
 /// Returns a connection with the same deadline as those of `fred`.
@@ -132,6 +146,7 @@ impl Contender {
                 let key = keys[index].clone();
                 tower_rate_limit_fred::rate_limit(client, key, burst, interval).await?.is_none()
             }
+            Self::Layers(layers) => layers.is_admitted(index).await?,
         })
     }
 }
