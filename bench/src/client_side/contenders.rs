@@ -52,7 +52,11 @@ pub(super) struct FredCall {
 
 /// Returns the contenders. Their burst is so large that all checks of a run are admitted, or else one
 /// permit that does not recover during the run.
-pub(super) async fn all(url: &str, keys: &[String], scenario: &Scenario) -> Result<[Contender; NAMES.len()]> {
+pub(super) async fn all(
+    url: &str,
+    keys: &[String],
+    scenario: &Scenario,
+) -> Result<[Contender; NAMES.len()]> {
     let letter = scenario.letter;
     let (burst, an_hour): (u16, u16) = if scenario.admits { (10_000, 100) } else { (1, 1) };
     // All differ.
