@@ -78,12 +78,24 @@ impl Config {
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // All fields, so that the compiler asks of a new one whether it is printed.
+        let Self {
+            rules,
+            in_flight,
+            skip: _,
+            answers: Answers { refuse: _, headers, grpc },
+            has_decisions: _,
+            is_chargeable: _,
+            observer: _,
+            in_flight_observer: _,
+            is_off,
+        } = self;
         f.debug_struct("RateLimitLayer")
-            .field("rules", &self.rules)
-            .field("in_flight", &self.in_flight)
-            .field("headers", &self.answers.headers)
-            .field("grpc", &self.answers.grpc)
-            .field("is_off", &self.is_off)
+            .field("rules", rules)
+            .field("in_flight", in_flight)
+            .field("headers", headers)
+            .field("grpc", grpc)
+            .field("is_off", is_off)
             .finish_non_exhaustive()
     }
 }

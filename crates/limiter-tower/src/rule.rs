@@ -325,13 +325,27 @@ impl Settings {
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // All fields, so that the compiler asks of a new one whether it is printed.
+        let Settings {
+            live,
+            key: _,
+            cost: _,
+            select: _,
+            wait,
+            settle: _,
+            charge_after: _,
+            block: _,
+            disclosure,
+            on_store_failure,
+            spawn: _,
+        } = &*self.settings;
         f.debug_struct("Rule")
-            .field("name", &self.live().name)
+            .field("name", &live.name)
             .field("policy", &self.policy())
             .field("mode", &self.mode())
-            .field("wait", &self.settings.wait)
-            .field("disclosure", &self.settings.disclosure)
-            .field("on_store_failure", &self.settings.on_store_failure)
+            .field("wait", wait)
+            .field("disclosure", disclosure)
+            .field("on_store_failure", on_store_failure)
             .finish_non_exhaustive()
     }
 }
