@@ -68,6 +68,7 @@ macro_rules! pages {
         /// [`problem_json`]: crate::refusal::problem_json
         /// [`programs`]: crate::guide::programs
         /// [`RateLimitLayer::all`]: crate::RateLimitLayer::all
+        /// [`Reason`]: crate::refusal::Reason
         /// [`recipes`]: crate::guide::recipes
         /// [`Refused`]: crate::refusal::Refused
         /// [`Reload`]: crate::Reload

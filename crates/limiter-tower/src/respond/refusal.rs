@@ -255,3 +255,37 @@ impl fmt::Display for Refused {
 }
 
 impl error::Error for Refused {}
+
+#[cfg(test)]
+mod tests {
+    use std::iter::successors;
+
+    use super::{Decisions, MissingKey, Reason, Refused};
+
+    /// Returns all reasons. A new one fails to compile here.
+    fn all() -> impl Iterator<Item = Reason> {
+        successors(Some(Reason::Quota(Decisions::default())), |last| match last {
+            Reason::Quota(_) => Some(Reason::InFlight(Decisions::default())),
+            Reason::InFlight(_) => Some(Reason::PermitLost),
+            Reason::PermitLost => Some(Reason::Unavailable),
+            Reason::Unavailable => Some(Reason::Rejected(MissingKey::absent("no key"))),
+            Reason::Rejected(_) => Some(Reason::Misconfigured),
+            Reason::Misconfigured => None,
+        })
+    }
+
+    #[test]
+    fn the_documents_have_each_reason_with_its_status() {
+        let guide = include_str!("../../docs/guide/refusals.md");
+        let table = include_str!("../lib.rs").lines().filter(|line| line.starts_with("//! |"));
+        for reason in all() {
+            let debug = format!("{reason:?}");
+            let name = debug.split('(').next().unwrap_or_default();
+            let status = Refused::new(None, reason).status();
+            let has_status = |row: &str| row.contains(status.as_str());
+            let mut rows = guide.lines().filter(|line| line.starts_with(&format!("| `{name}`")));
+            assert!(rows.any(has_status), "no row for {name} with {status} in refusals.md");
+            assert!(table.clone().any(has_status), "no row for {name} with {status} in lib.rs");
+        }
+    }
+}
