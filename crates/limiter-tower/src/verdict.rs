@@ -124,7 +124,7 @@ impl Config {
     fn refuse(&self, refused: &Refused, head: Head<'_>) -> Verdict {
         let mut response = self.answers.refuse(head, refused);
         if self.has_decisions
-            && let Reason::Quota(decisions) | Reason::InFlight(decisions) = refused.reason()
+            && let Some(decisions) = refused.all_decisions()
         {
             insert(decisions.clone(), response.extensions_mut());
         }

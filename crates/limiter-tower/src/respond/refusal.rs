@@ -106,28 +106,23 @@ impl Refused {
     /// Returns the decisions that refused the request: of all rules that refused it, also of those that clients must
     /// not see.
     pub fn decisions(&self) -> impl Iterator<Item = &PolicyDecision> + Clone {
-        let decisions = match self.reason() {
-            Reason::Quota(decisions) => Some(decisions.iter()),
-            Reason::InFlight(_)
-            | Reason::Unavailable
-            | Reason::Misconfigured
-            | Reason::Rejected(_)
-            | Reason::PermitLost => None,
-        };
-        decisions.into_iter().flatten()
+        self.all_decisions().into_iter().flat_map(Decisions::iter)
     }
 
     /// Returns the limits on requests in flight that refused the request, also those that clients must not see.
     pub fn in_flight(&self) -> impl Iterator<Item = &InFlightDecision> + Clone {
-        let decisions = match self.reason() {
-            Reason::InFlight(decisions) => Some(decisions.in_flight()),
-            Reason::Quota(_)
-            | Reason::Unavailable
+        self.all_decisions().into_iter().flat_map(Decisions::in_flight)
+    }
+
+    /// Returns the decisions of both kinds that refused the request, `None` if it was refused without one.
+    pub(crate) fn all_decisions(&self) -> Option<&Decisions> {
+        match self.reason() {
+            Reason::Quota(decisions) | Reason::InFlight(decisions) => Some(decisions),
+            Reason::Unavailable
             | Reason::Misconfigured
             | Reason::Rejected(_)
             | Reason::PermitLost => None,
-        };
-        decisions.into_iter().flatten()
+        }
     }
 
     /// Returns the decisions whose wait clients may see.
