@@ -157,17 +157,13 @@ pub(crate) const fn is_of_store(decision: &Decision) -> bool {
 fn refused(asks: &[Ask<'_>]) -> Option<Refused> {
     let is_refusal = |ask: &&Ask<'_>| ask.outcome.is_some_and(Outcome::is_refusal);
     let first = asks.iter().find(is_refusal)?;
+    let outcome = first.outcome?;
     let is_by_quota =
         |ask: &&Ask<'_>| matches!(ask.outcome, Some(Outcome::Denied | Outcome::Blocked));
     let by_quota = asks.iter().filter(is_by_quota).filter_map(Ask::decided);
     let by_quota = by_quota.map(|it| PolicyDecision { decision: spread(it.decision), ..it });
-    Refused::by_quota(by_quota.collect()).or_else(|| {
-        let reason = match first.outcome {
-            Some(Outcome::Rejected) => Reason::Misconfigured,
-            _ => Reason::Unavailable,
-        };
-        Some(Refused::new(Plan::clone(&first.plan), reason))
-    })
+    Refused::by_quota(by_quota.collect())
+        .or_else(|| Some(Refused::new(Plan::clone(&first.plan), Reason::without_decision(outcome))))
 }
 
 /// Returns a refusal with up to twice its wait, at random, if a table was full: so that not all keys of a

@@ -203,12 +203,11 @@ pub(crate) fn refused(asks: &[InFlightAsk<'_>]) -> Option<Refused> {
     let refusing = || asks.iter().filter(|ask| ask.is_refused());
     let outcomes: Vec<_> = refusing().filter_map(InFlightAsk::conclude).collect();
     let by_limit: Vec<_> = refusing().filter_map(InFlightAsk::decided).collect();
-    let reason = match outcomes.first()? {
-        _ if !by_limit.is_empty() => {
-            Reason::InFlight(Decisions::default().with_in_flight(by_limit))
-        }
-        Outcome::Rejected => Reason::Misconfigured,
-        _ => Reason::Unavailable,
+    let first = *outcomes.first()?;
+    let reason = if by_limit.is_empty() {
+        Reason::without_decision(first)
+    } else {
+        Reason::InFlight(Decisions::default().with_in_flight(by_limit))
     };
     Some(Refused::new(None, reason))
 }

@@ -10,6 +10,7 @@ use crate::{
     decisions::{Decisions, InFlightDecision, PolicyDecision},
     fields::whole_seconds,
     key::{Head, MissingKey},
+    observe::Outcome,
     plan::Plan,
     rule::Disclosure,
 };
@@ -53,6 +54,24 @@ pub enum Reason {
 pub struct Refusal<'r> {
     head: Head<'r>,
     refused: &'r Refused,
+}
+
+impl Reason {
+    /// Returns the reason of a rule with this outcome that refuses without a decision.
+    pub(crate) const fn without_decision(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Rejected => Self::Misconfigured,
+            Outcome::ErrorDenied
+            // These have decisions, or refuse nothing.
+            | Outcome::Denied
+            | Outcome::Blocked
+            | Outcome::Allowed
+            | Outcome::Delayed
+            | Outcome::ShadowDenied
+            | Outcome::Bypassed
+            | Outcome::ErrorAllowed => Self::Unavailable,
+        }
+    }
 }
 
 impl Refused {
