@@ -41,7 +41,7 @@ const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     krate::described,
     map::is_complete,
     map::examples_are_tested,
-    map::chapters_are_included,
+    map::chapters_are_listed,
     map::packages_apart_are_checked,
     map::modules_are_declared,
 ];

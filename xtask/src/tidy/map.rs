@@ -5,6 +5,7 @@ use super::{File, Finding, Tree};
 use crate::ci;
 
 const MAP: &str = "ARCHITECTURE.md";
+const CONTENTS: &str = "docs/guide.md";
 
 /// The crates whose modules have rows of their own in the map.
 const BY_MODULE: [&str; 4] = ["limiter-core", "limiter-redis", "limiter-tower", "limiter-client"];
@@ -70,22 +71,35 @@ fn names(row: &str) -> impl Iterator<Item = &str> {
     paths.map(|path| path.rsplit('/').next().unwrap_or(path))
 }
 
-/// Each chapter is a part of its crate's guide, which compiles it and defines its links.
-pub(super) fn chapters_are_included(tree: &Tree) -> Vec<Finding> {
+/// Each chapter is a part of its crate's guide, which compiles it and defines its links. If it is a module there, the
+/// list at the guide's top has it, and the table of contents.
+pub(super) fn chapters_are_listed(tree: &Tree) -> Vec<Finding> {
     let chapters = tree.0.iter().filter_map(|file| {
         let (krate, name) = file.path.split_once("/docs/guide/")?;
         Some((file, krate, name.strip_suffix(".md")?))
     });
-    let unused = chapters.filter(|(_, krate, name)| {
-        let guide = tree.get(&format!("{krate}/src/guide.rs")).map_or("", |file| &file.text);
-        let code =
+    let findings = chapters.filter_map(|(file, krate, name)| {
+        let text = |path: &str| tree.get(path).map_or("", |file| &file.text);
+        let guide = text(&format!("{krate}/src/guide.rs"));
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+        let mut code =
             guide.lines().filter(|line| line.starts_with("pages!") || line.contains("doc ="));
-        let mut words = code
-            .flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_')));
-        !words.any(|word| word == *name)
+        let Some(line) = code.find(|line| line.split(|c| !is_word(c)).any(|word| word == name))
+        else {
+            let message = "chapter that no guide includes; add it to guide.rs of its crate";
+            return Some(file.finding(1, message));
+        };
+        let link = format!("[`{}`]", name.replace('-', "_"));
+        let is_listed = guide.lines().any(|line| line.starts_with("//!") && line.contains(&link));
+        let path = file.path.as_str();
+        let is_in_contents = text(CONTENTS).contains(&format!("(../{path})"));
+        let message = format!(
+            "chapter that readers can't find; add it to {CONTENTS} and the list in guide.rs"
+        );
+        let is_module = !line.starts_with("#![");
+        (is_module && !(is_listed && is_in_contents)).then(|| file.finding(1, message))
     });
-    let message = "chapter that no guide includes; add it to guide.rs of its crate";
-    unused.map(|(file, ..)| file.finding(1, message)).collect()
+    findings.collect()
 }
 
 /// Each package that is not in the workspace is in the list of those that CI formats and checks.
@@ -169,18 +183,23 @@ mod tests {
     }
 
     #[test]
-    fn chapter_that_no_guide_includes_fires() {
-        let guide =
-            "//! [`laws`]\n#[doc = include_str!(\"../docs/guide/in-flight.md\")]\npages! { keys }";
-        let file = ("crates/a/src/guide.rs", guide);
-        let [good, more] = ["crates/a/docs/guide/in-flight.md", "crates/a/docs/guide/keys.md"];
-        assert!(chapters_are_included(&Tree::sample(&[file, (good, ""), (more, "")])).is_empty());
-        for bad in ["crates/a/docs/guide/laws.md", "crates/b/docs/guide/keys.md"] {
-            assert_eq!(
-                found(&chapters_are_included(&Tree::sample(&[file, (bad, "")]))),
-                [(bad, 1)]
-            );
+    fn chapter_that_readers_miss_fires() {
+        let guide = "//! [`laws`], [`in_flight`] and [`keys`]\n#![doc = include_str!(\"../docs/guide/gcra.md\")]\n\
+                     #[doc = include_str!(\"../docs/guide/in-flight.md\")]\npages! { keys unlisted }";
+        let contents = "[](../crates/a/docs/guide/in-flight.md) [](../crates/a/docs/guide/unlisted.md) \
+                        [](../crates/a/docs/guide/keys.md)";
+        let (file, contents) = (("crates/a/src/guide.rs", guide), (CONTENTS, contents));
+        for good in ["gcra", "in-flight", "keys"].map(|it| format!("crates/a/docs/guide/{it}.md")) {
+            assert!(chapters_are_listed(&Tree::sample(&[file, contents, (&good, "")])).is_empty());
         }
+        let [not_included, other] = ["crates/a/docs/guide/laws.md", "crates/b/docs/guide/keys.md"];
+        for bad in [not_included, other, "crates/a/docs/guide/unlisted.md"] {
+            let tree = Tree::sample(&[file, contents, (bad, "")]);
+            assert_eq!(found(&chapters_are_listed(&tree)), [(bad, 1)]);
+        }
+        let [not_in_contents, empty] = [("crates/a/docs/guide/keys.md", ""), (CONTENTS, "")];
+        let tree = Tree::sample(&[file, empty, not_in_contents]);
+        assert_eq!(found(&chapters_are_listed(&tree)), [(not_in_contents.0, 1)]);
     }
 
     #[test]
