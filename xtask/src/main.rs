@@ -154,7 +154,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "plots",
         options: "[--check]",
-        purpose: "draw each algorithm under the same traffic, and a simulated key, or check that the pictures are current",
+        purpose: "draw the pictures of the documents, or check that they are current",
         run: plots::run,
     },
     Task { name: "help", options: "", purpose: "print this list", run: help },
