@@ -76,6 +76,26 @@ fn invalid_arguments_are_refused_with_what_to_do() {
 }
 
 #[test]
+fn each_command_is_in_the_documents() {
+    let help = run(&["--help"], &[], "").out;
+    let commands = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let names = commands.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names: Vec<_> = names.filter(|name| !["", "help"].contains(name)).collect();
+    assert!(names.len() > 4, "{help}");
+    let map = include_str!("../../../../ARCHITECTURE.md");
+    let map = map.lines().find(|line| line.starts_with("| **`crates/limiter-doctor`**")).unwrap();
+    let readme = include_str!("../../README.md");
+    let (_, json) = readme.split_once("`--json` prints JSON").unwrap();
+    for name in names {
+        assert!(map.contains(&format!("`{name}`")), "ARCHITECTURE.md lacks {name}");
+        assert!(json.contains(&format!("of `{name}`")), "README lacks the JSON of {name}");
+        let session = readme.contains(&format!("$ limiter-doctor {name}"));
+        let prose = readme.contains(&format!("`limiter-doctor {name}`"));
+        assert!(session || prose, "README does not show {name}");
+    }
+}
+
+#[test]
 fn a_password_is_not_printed() {
     for variables in [vec![], vec![("REDIS_URL", "redis://user:hunter2@127.0.0.1:1")]] {
         let printed = run(&["--help"], &variables, "");
