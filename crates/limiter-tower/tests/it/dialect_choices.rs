@@ -16,7 +16,7 @@ use tower::{Layer, service_fn};
 
 use crate::{by_address, for_all, hello, limiter_of, request_from, send};
 
-const EACH: [Headers; 8] = [
+pub(crate) const EACH: [Headers; 8] = [
     Headers::RateLimit,
     Headers::RateLimitNext,
     Headers::RateLimitReset,
@@ -31,7 +31,7 @@ const DISCLOSURES: [Disclosure; 3] =
     [Disclosure::Full, Disclosure::RetryAfterOnly, Disclosure::None];
 
 /// Returns the name of a choice, without what its reset counts.
-fn name(choice: Headers) -> String {
+pub(crate) fn name(choice: Headers) -> String {
     format!("{choice:?}").split('(').next().unwrap().to_owned()
 }
 
@@ -86,7 +86,7 @@ async fn checked(layer: &RateLimitLayer) -> usize {
     members.len()
 }
 
-fn has_lists(choice: Headers) -> bool {
+pub(crate) fn has_lists(choice: Headers) -> bool {
     choice.exposed().iter().any(|field| field == "ratelimit")
 }
 

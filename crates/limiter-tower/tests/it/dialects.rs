@@ -1,6 +1,9 @@
 //! The header fields of each dialect, and what clients may see.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use http::{HeaderMap, HeaderName};
 use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Usage};
@@ -15,8 +18,9 @@ use limiter_tower::{
 use tower::{Layer, service_fn};
 
 use crate::{
-    by_address, for_all, header, hello, layer_of, limiter, limiter_of, nested, per_address,
-    request_from, send,
+    by_address,
+    dialect_choices::{EACH, name},
+    for_all, header, hello, layer_of, limiter, limiter_of, nested, per_address, request_from, send,
 };
 
 const X_DELTA: Headers = Headers::XRateLimit(Reset::Delta);
@@ -53,7 +57,7 @@ fn names(headers: &HeaderMap) -> Vec<&str> {
 
 #[tokio::test]
 async fn each_dialect_has_its_fields_and_exposes_them() {
-    for (dialect, expected) in [
+    let rows = [
         (Headers::default(), &["ratelimit", "ratelimit-policy"][..]),
         (Headers::RateLimitNext, &["ratelimit", "ratelimit-policy"]),
         (Headers::RateLimitReset, &["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"]),
@@ -69,7 +73,10 @@ async fn each_dialect_has_its_fields_and_exposes_them() {
             ],
         ),
         (Headers::None, &[]),
-    ] {
+    ];
+    let has_row: BTreeSet<_> = rows.iter().map(|(dialect, _)| name(*dialect)).collect();
+    assert_eq!(has_row, EACH.map(name).into());
+    for (dialect, expected) in rows {
         let layer = gcra("default", Quota::per_minute(1)).headers(dialect);
         assert_eq!(names(&headers(&layer).await), expected, "{dialect:?}");
         let refusal = headers(&layer).await;

@@ -5,7 +5,6 @@ use http_body_util::BodyExt;
 use limiter_core::{Cost, Policy, Quota};
 use limiter_tower::{
     InFlightRule, RateLimitLayer,
-    headers::{Headers, Reset},
     observe::Decisions,
     refusal::{Reason, problem_json},
     rule::Disclosure,
@@ -15,7 +14,11 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::{Counter, Events, Stream, behind_layer, rule, send, two_frames};
-use crate::{Body, for_all, header, limiter_of};
+use crate::{
+    Body,
+    dialect_choices::{EACH, has_lists},
+    for_all, header, limiter_of,
+};
 use limiter_tower::key::FixedKey;
 
 /// Returns the responses to a request that is admitted and is in flight, and to one that is refused.
@@ -66,7 +69,7 @@ async fn fields_are_next_to_those_of_rates() {
 
 #[tokio::test]
 async fn fields_with_a_reset_leave_the_limit_out() {
-    for headers in [Headers::RateLimitReset, Headers::XRateLimit(Reset::Delta), Headers::None] {
+    for headers in EACH.into_iter().filter(|choice| !has_lists(*choice)) {
         let layer = RateLimitLayer::only_in_flight(rule(1).0).headers(headers);
         for response in both(&layer).await {
             let is_field = |name: &&http::HeaderName| name.as_str().contains("ratelimit");
