@@ -55,7 +55,14 @@ impl Algorithm {
     /// Returns whether permits recover one by one at the quota's rate, and not window by window.
     #[must_use]
     pub const fn is_continuous(self) -> bool {
-        matches!(self, Self::Gcra | Self::LeakyQueue { .. })
+        match self {
+            Self::Gcra | Self::LeakyQueue { .. } => true,
+            Self::FixedWindow
+            | Self::AlignedWindow
+            | Self::SlidingCounter
+            | Self::SubWindows(_)
+            | Self::SlidingLog => false,
+        }
     }
 
     /// Returns one algorithm of each variant, for the tests of what serves them all. A new variant
