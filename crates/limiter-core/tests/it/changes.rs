@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
+use limiter_core::{Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
 use limiter_test::subject::{Bare, Operations, Subject};
 
 use crate::wall_clock::WallClock;
@@ -100,14 +100,7 @@ fn several_limits_take_turns_with_limits_of_the_same_names() {
 /// forgotten: by any other policy, even by an equal one.
 #[test]
 fn another_policy_leaves_reservations_where_they_are() {
-    for algorithm in [
-        "fixed-window",
-        "aligned-window",
-        "sliding-counter",
-        "sliding-log",
-        "sub-windows 6 slots",
-        "gcra",
-    ] {
+    for algorithm in Algorithm::one_of_each() {
         let policy = |permits: u64| format!("{permits}/min by {algorithm}");
         let (mut limiter, clock) = limiter(&policy(10));
         let mut admitted = 0;
@@ -171,14 +164,8 @@ fn aligned_windows_alone_follow_unix_time() {
 /// slot, and another one to windows that the first use opens, at 5,000,000/s by one nanosecond.
 #[test]
 fn a_step_back_over_an_edge_gives_nothing() {
-    for algorithm in [
-        "fixed-window",
-        "aligned-window",
-        "sliding-counter",
-        "sub-windows 2 slots loose",
-        "sub-windows 1 slots paced",
-        "sliding-log",
-    ] {
+    let slots = ["sub-windows 2 slots loose", "sub-windows 1 slots paced"].map(str::to_owned);
+    for algorithm in Algorithm::one_of_each().map(|it| it.to_string()).chain(slots) {
         for permits in [3, 1_000_000, 5_000_000] {
             let text = format!("{permits}/s by {algorithm}");
             let Ok(policy) = Policy::parse("test", &text) else { continue };
@@ -201,7 +188,9 @@ fn a_step_back_over_an_edge_gives_nothing() {
 /// A refusal forgot the window that had just ended, and a step back into it was given a new one.
 #[test]
 fn a_refusal_forgets_no_window_that_the_clock_steps_back_into() {
-    for algorithm in ["fixed-window", "aligned-window", "sliding-counter"] {
+    // A log forgets what has ended.
+    let is_log = |it: &Algorithm| matches!(it, Algorithm::SubWindows(_) | Algorithm::SlidingLog);
+    for algorithm in Algorithm::one_of_each().filter(|it| !is_log(it)) {
         let (limiter, clock) = limiter(&format!("1/s by {algorithm}"));
         let edge = 5_000_000_000;
         let admits = |now: u64, cost| {
@@ -231,15 +220,8 @@ fn quotas_that_differ_in_their_bursts_alone_are_two() {
 #[test]
 fn a_clock_may_be_centuries_old() {
     const CENTURY: u64 = 100 * 365 * 86_400;
-    for algorithm in [
-        "gcra",
-        "fixed-window",
-        "aligned-window",
-        "sliding-counter",
-        "sub-windows 4 slots",
-        "sub-windows 2 slots loose",
-        "sliding-log",
-    ] {
+    let loose = "sub-windows 2 slots loose".to_owned();
+    for algorithm in Algorithm::one_of_each().map(|it| it.to_string()).chain([loose]) {
         for now in [CENTURY, 2 * CENTURY, 5 * CENTURY] {
             let (limiter, clock) = limiter(&format!("1/s by {algorithm}"));
             clock.set(seconds(now));
@@ -275,14 +257,7 @@ fn aligned_windows_of_several_lengths_keep_the_bound_of_law_9() {
 /// gave the larger one a new allowance.
 #[test]
 fn a_step_back_gives_no_quota_what_another_one_took() {
-    for algorithm in [
-        "gcra",
-        "fixed-window",
-        "aligned-window",
-        "sliding-counter",
-        "sliding-log",
-        "sub-windows 4 slots",
-    ] {
+    for algorithm in Algorithm::one_of_each() {
         let (large, clock) = limiter(&format!("1000/s by {algorithm}"));
         let small = with(&large, "small", &format!("2/s by {algorithm}"));
         clock.set(seconds(86_400));
@@ -310,7 +285,7 @@ fn waits_are_exact_at_the_highest_rates() {
 /// A clock that was set to Unix time after the limiter was made locked GCRA's keys for good.
 #[test]
 fn a_clock_may_be_set_decades_ahead() {
-    for algorithm in ["gcra", "fixed-window", "sliding-counter", "sliding-log"] {
+    for algorithm in Algorithm::one_of_each() {
         let (limiter, clock) = limiter(&format!("1/s by {algorithm}"));
         assert!(limiter.check("key").is_admitted());
         clock.set(seconds(1_790_000_000));

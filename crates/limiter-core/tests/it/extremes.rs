@@ -12,15 +12,11 @@ fn algorithms() -> Vec<Algorithm> {
     let mut algorithms: Vec<_> = slots.iter().map(|slots| Algorithm::SubWindows(*slots)).collect();
     algorithms.extend(slots.iter().map(|slots| Algorithm::SubWindows(slots.paced())));
     algorithms.extend([
-        Algorithm::Gcra,
         Algorithm::LeakyQueue { depth: 0 },
         Algorithm::LeakyQueue { depth: u64::MAX },
         Algorithm::LeakyQueue { depth: 1_000 },
-        Algorithm::FixedWindow,
-        Algorithm::AlignedWindow,
-        Algorithm::SlidingCounter,
-        Algorithm::SlidingLog,
     ]);
+    algorithms.extend(Algorithm::one_of_each());
     algorithms
 }
 

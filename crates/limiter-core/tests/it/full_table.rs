@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use limiter_core::{Builder, Cost, ManualClock, MemoryLimiter, OnFull, Policy, Source, Timestamp};
+use limiter_core::{
+    Algorithm, Builder, Cost, ManualClock, MemoryLimiter, OnFull, Policy, Source, Timestamp,
+};
 
 type Limiter = MemoryLimiter<ManualClock>;
 
@@ -10,24 +12,20 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const NANO: Duration = Duration::from_nanos(1);
 
 /// The algorithms, and whether GCRA's states are wide.
-const ALGORITHMS: [(&str, bool); 7] = [
-    ("gcra", false),
-    ("gcra", true),
-    ("fixed-window", false),
-    ("aligned-window", false),
-    ("sliding-counter", false),
-    ("sub-windows 4 slots", false),
-    ("sliding-log", false),
-];
+fn algorithms() -> impl Iterator<Item = (Algorithm, bool)> {
+    let with_own_states = |it: &Algorithm| !matches!(it, Algorithm::LeakyQueue { .. });
+    let narrow = Algorithm::one_of_each().filter(with_own_states).map(|it| (it, false));
+    narrow.chain([(Algorithm::Gcra, true)])
+}
 
-fn policy(quota: &str, algorithm: &str) -> Policy {
+fn policy(quota: &str, algorithm: Algorithm) -> Policy {
     Policy::parse("test", &format!("{quota} by {algorithm}")).unwrap()
 }
 
 /// Returns a limiter whose slots are all taken, by keys that are charged one after the other.
 fn full(
     quota: &str,
-    (algorithm, wide): (&str, bool),
+    (algorithm, wide): (Algorithm, bool),
     settings: fn(Builder) -> Builder,
 ) -> (Limiter, ManualClock) {
     let clock = ManualClock::new();
@@ -35,7 +33,7 @@ fn full(
     let builder = settings(MemoryLimiter::builder(policy(quota, algorithm)).capacity(1));
     let builder = if wide { builder.wide_states() } else { builder };
     let limiter = builder.clock(clock.clone()).build().unwrap();
-    let slots = if algorithm == "gcra" && !wide { 8 } else { 16 };
+    let slots = if algorithm == Algorithm::Gcra && !wide { 8 } else { 16 };
     for key in 0..slots {
         assert_eq!(limiter.check(key).source(), Source::State, "{algorithm}: slot {key}");
         clock.advance(NANO);
@@ -45,7 +43,7 @@ fn full(
 
 #[test]
 fn a_key_without_a_slot_is_refused_until_the_first_of_its_slots_is_free() {
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let (limiter, clock) = full("1/h", algorithm, |builder| builder);
         let refusal = limiter.check("newcomer");
         assert_eq!((refusal.is_admitted(), refusal.source()), (false, Source::FullTable));
@@ -65,7 +63,7 @@ fn a_key_without_a_slot_is_refused_until_the_first_of_its_slots_is_free() {
 
 #[test]
 fn a_key_without_a_slot_is_charged_nothing() {
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let (limiter, _) = full("3/h", algorithm, |builder| builder);
         let wait = limiter.check("newcomer").retry_after();
         for refused in
@@ -94,7 +92,7 @@ fn a_key_without_a_slot_is_charged_nothing() {
 
 #[test]
 fn a_key_without_a_slot_may_be_admitted_uncounted() {
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let (limiter, _) = full("1/h", algorithm, |builder| builder.on_full(OnFull::Admit));
         for _ in 0..3 {
             let admission = limiter.check("newcomer");
@@ -117,12 +115,12 @@ fn a_key_without_a_slot_may_be_admitted_uncounted() {
 /// A key that has recovered has a slot for the next one, whatever its hash is.
 #[test]
 fn debtors_keep_their_slots() {
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let (limiter, clock) = full("2/h", algorithm, |builder| builder);
         for key in 0..1_000_u64 {
             let _ = limiter.check_n(100 + key, Cost::of(2));
         }
-        let slots = if algorithm == ("gcra", false) { 8 } else { 16 };
+        let slots = if algorithm == (Algorithm::Gcra, false) { 8 } else { 16 };
         for key in 0..slots {
             assert_eq!(limiter.peek(key).remaining(), 1, "{algorithm:?}: slot {key}");
         }
@@ -136,7 +134,7 @@ fn debtors_keep_their_slots() {
 /// Debts from before a step back of the clock are mended for newcomers, also if their keys are never used again.
 #[test]
 fn a_step_back_keeps_newcomers_out_for_one_recovery_at_most() {
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let (limiter, clock) = full("1/s", algorithm, |builder| builder);
         clock.set(Timestamp::from_nanos(1));
         let wait = limiter.check("newcomer").retry_after().unwrap();
@@ -149,7 +147,7 @@ fn a_step_back_keeps_newcomers_out_for_one_recovery_at_most() {
 /// Of 100,000 fresh keys, 29 to 44 found no slot by GCRA, and 80 by other algorithms.
 #[test]
 fn hardly_a_key_finds_no_slot_before_the_table_is_full() {
-    for algorithm in ["gcra", "fixed-window"] {
+    for algorithm in [Algorithm::Gcra, Algorithm::FixedWindow] {
         let limiter = MemoryLimiter::new(policy("1/h", algorithm));
         let refused = (0..100_000_u64).filter(|key| !limiter.check(*key).is_admitted()).count();
         assert!(refused <= 3, "{refused} fresh keys were refused by {algorithm}");
@@ -159,7 +157,7 @@ fn hardly_a_key_finds_no_slot_before_the_table_is_full() {
 /// Threads that bring the same new keys to a small table: a key with two slots would be admitted twice.
 #[test]
 fn no_key_gets_two_slots() {
-    for algorithm in ["gcra", "fixed-window", "sliding-log"] {
+    for algorithm in [Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingLog] {
         for round in 0..50_u64 {
             let limiter = MemoryLimiter::builder(policy("1/h", algorithm)).capacity(64);
             let limiter = limiter.build().unwrap();

@@ -11,8 +11,8 @@ use std::{
 use allocation_counter::measure;
 use futures::executor::block_on;
 use limiter_core::{
-    Cost, Demand, ErrorKind, JointDecision, Limiter, ManualClock, MemoryLimiter, OnFull, Policy,
-    Source, decide,
+    Algorithm, Cost, Demand, ErrorKind, JointDecision, Limiter, ManualClock, MemoryLimiter, OnFull,
+    Policy, Source, decide,
 };
 use limiter_test::{
     laws::lists::lists_are_charged_all_or_none,
@@ -24,14 +24,9 @@ use crate::laws::run;
 
 type Memory = MemoryLimiter<ManualClock>;
 
-const ALGORITHMS: [&str; 6] = [
-    "gcra",
-    "fixed-window",
-    "aligned-window",
-    "sliding-counter",
-    "sub-windows 4 slots",
-    "sliding-log",
-];
+fn algorithms() -> impl Iterator<Item = Algorithm> {
+    Algorithm::one_of_each().filter(|it| !matches!(it, Algorithm::LeakyQueue { .. }))
+}
 
 fn policy(name: &str, text: &str) -> Policy {
     Policy::parse(name, text).unwrap()
@@ -102,7 +97,7 @@ fn two_policies_for_one_key_are_an_error_that_quotes_both() {
 
 #[test]
 fn demands_for_one_key_add_up() {
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let (limiter, _) = memory(&format!("4/h by {algorithm}"));
         let demand = |cost| Demand::new(&limiter, "a", Cost::of(cost));
         let asks = |cost| Demand::only_ask(&limiter, "a", Cost::of(cost));
@@ -144,12 +139,12 @@ fn a_refusal_names_what_refuses_and_what_would_have_fitted() {
 }
 
 /// Fills the table of a limiter, and returns it with its clock.
-fn full(algorithm: &str, on_full: OnFull) -> (Memory, ManualClock) {
+fn full(algorithm: Algorithm, on_full: OnFull) -> (Memory, ManualClock) {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(86_400));
     let builder = MemoryLimiter::builder(policy("test", &format!("2/h by {algorithm}")));
     let limiter = builder.capacity(1).on_full(on_full).clock(clock.clone()).build().unwrap();
-    let slots = if algorithm == "gcra" { 8 } else { 16 };
+    let slots = if algorithm == Algorithm::Gcra { 8 } else { 16 };
     for key in 0..slots {
         assert_eq!(limiter.check(key).source(), Source::State, "{algorithm}");
     }
@@ -158,7 +153,7 @@ fn full(algorithm: &str, on_full: OnFull) -> (Memory, ManualClock) {
 
 #[test]
 fn an_absent_key_that_is_only_asked_fits_in_a_full_table() {
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let (limiter, _) = full(algorithm, OnFull::Refuse);
         let ask = |cost| Demand::only_ask(&limiter, "absent", Cost::of(cost));
         assert!(now(&[one(&limiter, "absent")]).refusing().count() == 1, "{algorithm}");
@@ -171,7 +166,7 @@ fn an_absent_key_that_is_only_asked_fits_in_a_full_table() {
 
 #[test]
 fn a_list_in_a_full_table_takes_no_slot_and_is_counted_once() {
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let (limiter, clock) = full(algorithm, OnFull::Refuse);
         let other = limiter.sibling(&policy("other", "3/h"));
         let list = [one(&other, "a"), one(&limiter, "absent"), Demand::new(&limiter, 0, Cost::ONE)];
@@ -184,7 +179,7 @@ fn a_list_in_a_full_table_takes_no_slot_and_is_counted_once() {
         for key in 100..200_u64 {
             assert!(!now(&[Demand::new(&limiter, key, Cost::ONE), never.clone()]).is_admitted());
         }
-        let slots = if algorithm == "gcra" { 8 } else { 16 };
+        let slots = if algorithm == Algorithm::Gcra { 8 } else { 16 };
         for key in 0..slots {
             assert!(limiter.check(1_000 + key).is_admitted(), "{algorithm}: newcomer {key}");
         }
@@ -194,7 +189,7 @@ fn a_list_in_a_full_table_takes_no_slot_and_is_counted_once() {
 
 #[test]
 fn a_full_table_may_admit_lists_uncounted() {
-    let (limiter, _) = full("gcra", OnFull::Admit);
+    let (limiter, _) = full(Algorithm::Gcra, OnFull::Admit);
     let joint = now(&[one(&limiter, "absent")]);
     assert!(joint.is_admitted() && joint.into_receipts().count() == 0);
     assert_eq!(limiter.times_full(), 1);
@@ -229,7 +224,7 @@ fn a_list_allocates_its_result_alone() {
 #[test]
 fn threads_with_lists_never_exceed_a_limit() {
     const LIMIT: u64 = 200;
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let (first, _) = memory(&format!("{LIMIT}/h by {algorithm}"));
         let second = first.sibling(&policy("second", &format!("{LIMIT}/h by fixed-window")));
         let limiters = [first, second];

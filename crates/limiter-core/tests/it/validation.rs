@@ -102,11 +102,6 @@ fn quotas_that_an_algorithm_cannot_serve_are_refused() {
     let bursty = Quota::per_minute(60).with_burst(5);
     let own_burst = |family| format!("{family} has no burst of its own; leave the burst out");
     let rows = [
-        (Algorithm::FixedWindow, bursty, own_burst("fixed-window")),
-        (Algorithm::AlignedWindow, bursty, own_burst("aligned-window")),
-        (Algorithm::SlidingCounter, bursty, own_burst("sliding-counter")),
-        (slots(6), bursty, own_burst("sub-windows")),
-        (Algorithm::SlidingLog, bursty, own_burst("sliding-log")),
         (
             Algorithm::SlidingCounter,
             Quota::per_day(50_000_001),
@@ -118,7 +113,9 @@ fn quotas_that_an_algorithm_cannot_serve_are_refused() {
             "a depth of 1831 takes longer than 1,830 days; lower it".into(),
         ),
     ];
-    for (algorithm, quota, fault) in rows {
+    let windows = Algorithm::one_of_each().filter(|it| !it.is_continuous());
+    let windows = windows.map(|it| (it, bursty, own_burst(it.family())));
+    for (algorithm, quota, fault) in windows.chain(rows) {
         let message = format!("invalid quota \"{quota}\": {fault}");
         let policy = Policy::new("api", algorithm, quota);
         assert_refused(policy, ErrorKind::InvalidQuota, &message);

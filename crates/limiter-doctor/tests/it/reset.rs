@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Key, Policy, Source};
+use limiter_core::{Algorithm, Cost, Key, Policy, Source};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::server::{Cluster, Server};
 use serde_json::json;
@@ -35,20 +35,16 @@ async fn a_subject_is_fresh_after_a_reset_and_no_other_is() {
 }
 
 /// Policies by all algorithms, and one of several limits.
-const LIMITS: [&str; 7] = [
-    "3/d",
-    "3/d by fixed-window",
-    "3/d by aligned-window",
-    "3/d by sliding-counter",
-    "3/d by sliding-log",
-    "3/d by sub-windows 6 slots",
-    "log[i]n*:=3/d, long/lasting=20/10d by sliding-log",
-];
+fn all_limits() -> impl Iterator<Item = String> {
+    let several = "log[i]n*:=3/d, long/lasting=20/10d by sliding-log".to_owned();
+    Algorithm::one_of_each().map(|by| format!("3/d by {by}")).chain([several])
+}
 
 #[tokio::test]
 async fn a_subject_is_reset_by_every_algorithm_without_a_quota() {
     let server = Server::start();
-    for limits in LIMITS {
+    for limits in all_limits() {
+        let limits = limits.as_str();
         let locked = limiter(&server, "log[i]n*:", limits).await;
         // Keys that a pattern without escapes would match.
         let others =

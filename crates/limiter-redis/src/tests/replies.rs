@@ -6,22 +6,17 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Cost, ErrorKind, Key, Policy};
+use limiter_core::{Algorithm, Cost, ErrorKind, Key, Policy};
 
 use crate::{
     CallError, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
     scripts::{Charge, Plan, Route, Scripts},
 };
 
-const POLICIES: [&str; 7] = [
-    "10/s",
-    "10/s by leaky-queue depth 5",
-    "10/s by fixed-window",
-    "10/s by aligned-window",
-    "10/s by sliding-counter",
-    "10/s by sub-windows 10 slots",
-    "10/s by sliding-log",
-];
+fn policies() -> impl Iterator<Item = Policy> {
+    let texts = Algorithm::one_of_each().map(|algorithm| format!("10/s by {algorithm}"));
+    texts.map(|text| Policy::parse("api", &text).unwrap())
+}
 
 /// Returns all lists of at most five of these numbers, and each of them behind the flag of an admission.
 fn lists(numbers: [i64; 5]) -> impl Iterator<Item = Vec<i64>> {
@@ -35,8 +30,7 @@ fn lists(numbers: [i64; 5]) -> impl Iterator<Item = Vec<i64>> {
 
 #[test]
 fn no_reply_is_more_than_an_error() {
-    for policy in POLICIES {
-        let policy = Policy::parse("api", policy).unwrap();
+    for policy in policies() {
         let plan = Plan::new(Scripts::shared(), &policy, true);
         for reply in lists([i64::MIN, -1, 0, 1, i64::MAX]) {
             let _ = plan.refunded(&reply);
@@ -77,8 +71,7 @@ impl ScriptClient for Planted {
 /// The reply to a check was once read as a reservation whose decision was an admission, and which was refused.
 #[tokio::test]
 async fn a_reply_that_contradicts_itself_is_unexpected() {
-    for policy in POLICIES {
-        let policy = Policy::parse("api", policy).unwrap();
+    for policy in policies() {
         let reply = Arc::new(Mutex::new(ScriptReply::Integer(0)));
         let client = Planted { reply: Arc::clone(&reply) };
         let key = Key::from("key");

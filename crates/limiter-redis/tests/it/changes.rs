@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_core::{Cost, Policy, Quota};
+use limiter_core::{Algorithm, Cost, Policy, Quota};
 use limiter_redis::{Connection, RedisLimiter, connect};
 use limiter_rig::server::Server;
 
@@ -69,15 +69,8 @@ async fn changed_algorithms_under_one_name_start_anew() {
     let server = Server::start();
     let client = connect(&server.url()).await.unwrap();
     let single = |text: &str| Policy::parse("api", text).unwrap();
-    let texts = [
-        "3/day",
-        "3/day by fixed-window",
-        "3/day by aligned-window",
-        "3/day by sliding-counter",
-        "3/day by sub-windows 6 slots",
-        "3/day by sliding-log",
-    ];
-    let mut policies: Vec<Policy> = texts.into_iter().map(single).collect();
+    let texts = Algorithm::one_of_each().map(|algorithm| format!("3/day by {algorithm}"));
+    let mut policies: Vec<Policy> = texts.map(|text| single(&text)).collect();
     let named = |name: &str, text: &str| Policy::parse(name, text).unwrap();
     policies.push(
         Policy::all_of("api", [named("a", "3/day"), named("b", "30/2d by sliding-log")]).unwrap(),
@@ -108,16 +101,11 @@ async fn changed_algorithms_under_one_name_start_anew() {
 async fn a_charge_restores_a_lost_expiry() {
     let server = Server::start();
     let client = connect(&server.url()).await.unwrap();
-    let texts = [
-        "3/min",
-        "3/min by fixed-window",
-        "3/min by aligned-window",
-        "3/min by sliding-counter",
-        "3/min by sub-windows 6 slots",
-        "3/min by sliding-log",
-    ];
-    for text in texts {
-        let policy = Policy::parse("api", text).unwrap();
+    // A queue has the key of GCRA.
+    let algorithms =
+        Algorithm::one_of_each().filter(|it| !matches!(it, Algorithm::LeakyQueue { .. }));
+    for text in algorithms.map(|algorithm| format!("3/min by {algorithm}")) {
+        let policy = Policy::parse("api", &text).unwrap();
         let limiter = on(&client, &policy);
         let stored = key_of(&limiter, "key");
         assert!(limiter.check_n("key", Cost::of(2)).await.unwrap().is_admitted());

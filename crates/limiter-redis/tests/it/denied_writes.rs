@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use limiter_core::{Cost, Error, ErrorKind, Policy};
+use limiter_core::{Algorithm, Cost, Error, ErrorKind, Policy};
 use limiter_redis::{RedisLimiter, scripts::SCRIPT_COMMANDS};
 use limiter_rig::server::Server;
 
@@ -13,17 +13,12 @@ use crate::{connect_here, key_of};
 
 const WRITES: [&str; 7] = ["SET", "DEL", "PEXPIRE", "LSET", "RPUSH", "LTRIM", "LREM"];
 
-const POLICIES: [&str; 8] = [
-    "3/d",
-    "3/d by fixed-window",
-    "3/d by aligned-window",
-    "3/d by sliding-counter",
-    "3/d by sliding-log",
-    "3/d by sub-windows 10 slots",
+fn policies() -> impl Iterator<Item = String> {
     // Three in each slot, whatever the time.
-    "30/d by sub-windows 10 slots paced",
-    "3/d, 5/2d by sliding-log",
-];
+    let others = ["30/d by sub-windows 10 slots paced", "3/d, 5/2d by sliding-log"];
+    let of_each = Algorithm::one_of_each().map(|algorithm| format!("3/d by {algorithm}"));
+    of_each.chain(others.map(str::to_owned))
+}
 
 /// A server, and a user of it whose commands are denied and allowed.
 struct Rig {
@@ -144,8 +139,8 @@ fn the_commands_that_write_are_those_of_scripts() {
 #[tokio::test]
 async fn a_check_or_reservation_that_fails_admits_nothing_and_leaves_no_key_for_ever() {
     let rig = Rig::start();
-    for text in POLICIES {
-        let limiter = rig.limiter(text).await;
+    for text in policies() {
+        let limiter = rig.limiter(&text).await;
         let key = key_of(&limiter, "key");
         rig.allow();
         let _ = limiter.check("key").await.unwrap();
@@ -193,8 +188,8 @@ async fn a_check_or_reservation_that_fails_admits_nothing_and_leaves_no_key_for_
 #[tokio::test]
 async fn a_refund_or_reset_that_fails_gives_no_more_back_than_was_charged() {
     let rig = Rig::start();
-    for text in POLICIES {
-        let limiter = rig.limiter(text).await;
+    for text in policies() {
+        let limiter = rig.limiter(&text).await;
         let key = key_of(&limiter, "key");
         for command in WRITES {
             for charges in 1..=2 {

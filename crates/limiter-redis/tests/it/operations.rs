@@ -6,7 +6,9 @@ use std::{
 };
 
 use futures::{FutureExt, future::join_all};
-use limiter_core::{Cost, Error, MemoryLimiter, Policy, Quota, Receipt, Source, WaitingLimiter};
+use limiter_core::{
+    Algorithm, Cost, Error, MemoryLimiter, Policy, Quota, Receipt, Source, WaitingLimiter,
+};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::server::{self, Server};
 
@@ -248,21 +250,12 @@ async fn receipts_of_other_limiters_give_nothing_back() {
 #[tokio::test]
 async fn no_key_of_any_algorithm_lives_without_an_expiry() {
     let server = Server::start();
-    let texts = [
-        "10/min",
-        "7/min burst 3",
-        "10/min by leaky-queue depth 5",
-        "10/min by fixed-window",
-        "10/min by aligned-window",
-        "10/min by sliding-counter",
-        "10/min by sub-windows 6 slots",
-        "10/min by sub-windows 6 slots loose paced",
-        "10/min by sliding-log",
-    ];
+    let texts = ["7/min burst 3", "10/min by sub-windows 6 slots loose paced"].map(str::to_owned);
+    let of_each = Algorithm::one_of_each().map(|algorithm| format!("10/min by {algorithm}"));
     let client = connect(&server.url()).await.unwrap();
     let mut policies: Vec<Policy> = (0..)
-        .zip(texts)
-        .map(|(index, text)| Policy::parse(&format!("p{index}"), text).unwrap())
+        .zip(of_each.chain(texts))
+        .map(|(index, text)| Policy::parse(&format!("p{index}"), &text).unwrap())
         .collect();
     let limits = [policies[0].clone(), Policy::parse("hour", "100/h by sliding-log").unwrap()];
     policies.push(Policy::all_of("several", limits).unwrap());
@@ -299,18 +292,10 @@ async fn no_key_of_any_algorithm_lives_without_an_expiry() {
 #[tokio::test]
 async fn several_tasks_share_what_one_limiter_gives_by_every_algorithm() {
     let url = server::shared_url();
-    for (index, text) in [
-        "50/day by fixed-window",
-        "50/day by sliding-counter",
-        "50/day by sub-windows 24 slots",
-        "50/day by sliding-log",
-        "50/day by token-bucket",
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let name = format!("shared-{}-{index}", std::process::id());
-        let limiter = Arc::new(patient(&url, Policy::parse(&name, text).unwrap()).await);
+    for (index, algorithm) in Algorithm::one_of_each().enumerate() {
+        let (name, text) =
+            (format!("shared-{}-{index}", std::process::id()), format!("50/day by {algorithm}"));
+        let limiter = Arc::new(patient(&url, Policy::parse(&name, &text).unwrap()).await);
         let checks = (0..100).map(|_| limiter.check("key"));
         let admitted = join_all(checks).await;
         let admitted = admitted.iter().filter(|result| result.as_ref().unwrap().is_admitted());
