@@ -25,14 +25,12 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
         let slots = if loose && number > 1 { Slots::loose(number) } else { Slots::strict(number) };
         Algorithm::SubWindows(if paced { slots.paced() } else { slots })
     });
+    let of_windows = Algorithm::one_of_each().filter(|it| !it.is_continuous());
     prop_oneof![
         2 => Just(Algorithm::Gcra),
         1 => (0..=4_u64).prop_map(|depth| Algorithm::LeakyQueue { depth }),
-        1 => Just(Algorithm::FixedWindow),
-        1 => Just(Algorithm::AlignedWindow),
-        1 => Just(Algorithm::SlidingCounter),
         2 => slots,
-        1 => Just(Algorithm::SlidingLog),
+        4 => select(of_windows.collect::<Vec<_>>()),
     ]
 }
 

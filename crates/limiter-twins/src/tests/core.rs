@@ -236,23 +236,8 @@ fn agree(algorithms: impl Strategy<Value = Algorithm> + Clone) {
 }
 
 #[test]
-fn fixed_windows_are_those_of_the_core() {
-    agree(Just(Algorithm::FixedWindow));
-}
-
-#[test]
-fn aligned_windows_are_those_of_the_core() {
-    agree(Just(Algorithm::AlignedWindow));
-}
-
-#[test]
-fn sliding_counters_are_those_of_the_core() {
-    agree(Just(Algorithm::SlidingCounter));
-}
-
-#[test]
-fn logs_are_those_of_the_core() {
-    agree(Just(Algorithm::SlidingLog));
+fn windows_and_logs_are_those_of_the_core() {
+    Algorithm::one_of_each().filter(|it| !it.is_continuous()).for_each(|it| agree(Just(it)));
 }
 
 #[test]
