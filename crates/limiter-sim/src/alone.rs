@@ -19,6 +19,7 @@ use std::{sync::Arc, time::Duration};
 use limiter_core::{Algorithm, Cost, Decision, Error, Policy, Source};
 
 use crate::{
+    algorithms::{largest_cost, largest_steady_cost},
     executor::Executor,
     fleet::micros,
     processes::Processes,
@@ -43,7 +44,9 @@ struct Alone {
     is_counter: bool,
     has_several: bool,
     tells_waits: bool,
+    /// The largest cost that fits, and the largest one that then fits until the next charge.
     burst: u64,
+    steady: u64,
 }
 
 /// A refusal, when it was received, and by whom.
@@ -73,7 +76,7 @@ pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Ran
                 continue;
             };
             let (executor, member) = (executor.clone(), Arc::clone(member));
-            let (is_counter, burst) = (is_counter(policy), burst(policy));
+            let (is_counter, burst) = (is_counter(policy), largest_cost(policy));
             let process = member.process;
             let has_several = policy.limits().len() > 1;
             let alone = Alone {
@@ -85,6 +88,7 @@ pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Ran
                 has_several,
                 tells_waits: tells_waits(policy),
                 burst,
+                steady: largest_steady_cost(policy),
             };
             executor.spawn(process, alone.run(random.fork(), until));
         }
@@ -98,17 +102,14 @@ fn is_counter(policy: &Policy) -> bool {
 }
 
 fn tells_waits(policy: &Policy) -> bool {
-    let algorithms = [Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::AlignedWindow];
-    matches!(policy.limits(), [limit] if algorithms.contains(&limit.algorithm()))
-}
-
-/// Returns the largest cost that fits.
-fn burst(policy: &Policy) -> u64 {
-    let bursts = policy.limits().iter().map(|limit| match limit.algorithm() {
-        Algorithm::Gcra => limit.quota().burst(),
-        _ => limit.quota().permits(),
-    });
-    bursts.min().unwrap_or(1)
+    let [limit] = policy.limits() else { return false };
+    match limit.algorithm() {
+        Algorithm::Gcra
+        | Algorithm::LeakyQueue { .. }
+        | Algorithm::FixedWindow
+        | Algorithm::AlignedWindow => true,
+        Algorithm::SlidingCounter | Algorithm::SubWindows(_) | Algorithm::SlidingLog => false,
+    }
 }
 
 impl Alone {
@@ -212,6 +213,9 @@ impl Alone {
             }
             self.sleep_until(refusal.received + wait + wait / 1_000 + 10).await;
             let Some(other) = self.check(cost).await? else { return Some(()) };
+            if cost > self.steady {
+                return Some(());
+            }
             if !std::mem::take(&mut has_other) {
                 let (before, after) = (refusal.decision.source(), other.decision.source());
                 self.violated(&format!(

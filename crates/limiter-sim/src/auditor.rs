@@ -381,12 +381,6 @@ impl Auditor {
         }
     }
 
-    /// Notes a decision of the store on a key whose permits are not leased.
-    pub(crate) fn decided(&mut self, subject: Subject, decided: Decided) {
-        let message = self.waits.decided(subject, decided);
-        self.found.extend(message.map(|message| (subject, message)));
-    }
-
     pub(crate) fn found_charge(&mut self, subject: Subject) {
         let message =
             "the server has charged an operation that was `Unavailable`, or one operation twice";

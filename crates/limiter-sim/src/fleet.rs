@@ -6,10 +6,11 @@ mod services;
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use limiter_core::{Algorithm, Error, Limit, Policy, Slots};
+use limiter_core::{Algorithm, Error, Limit, Policy};
 use limiter_redis::RedisLimiter;
 
 use crate::{
+    algorithms,
     auditor::{Auditor, Services},
     clock::ProcessClock,
     in_flight_plan,
@@ -99,16 +100,17 @@ impl Fleet {
             5..7 => (Trips::NEAR, Lengths::OfMany),
             _ => (Trips::NEAR, Lengths::Normal),
         };
-        let slots = Slots::try_strict(u32::try_from(random.between(2, 6)).unwrap_or(2))?;
-        let windows = [Algorithm::FixedWindow, Algorithm::AlignedWindow, Algorithm::SlidingCounter];
-        let logs = [Algorithm::SlidingLog, Algorithm::SubWindows(slots)];
-        let picked = [random.pick(&windows).copied(), random.pick(&logs).copied()];
-        let of_local: Vec<_> =
-            std::iter::once(Algorithm::Gcra).chain(picked.into_iter().flatten()).collect();
+        let mut two = || {
+            let mut random = random.fork();
+            [(); 2].map(|()| algorithms::any(random.fork()))
+        };
+        let [first, second, third] = [(); 3].map(|()| two());
+        let with_gcra = |others: [Algorithm; 2]| [&[Algorithm::Gcra][..], &others].concat();
         let kinds = [
-            (None, false, vec![Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingLog]),
-            (None, false, vec![Algorithm::SlidingCounter, Algorithm::SubWindows(slots)]),
-            (Some(processes), random.below(2) == 0, of_local),
+            (None, false, with_gcra(first)),
+            (None, false, second.to_vec()),
+            (Some(processes), random.below(2) == 0, with_gcra(third)),
+            // The algorithms by which permits are leased.
             (None, true, vec![Algorithm::FixedWindow, Algorithm::SlidingCounter]),
             (None, true, vec![Algorithm::Gcra, Algorithm::AlignedWindow]),
         ];

@@ -13,7 +13,7 @@
 //!
 //! With [`in_flight`](Settings::in_flight), the callers of the processes hold permits of requests in flight, and reset keys.
 //!
-//! Not simulated yet: waiting rules with blocks, leaky queues, and a cluster whose slots move.
+//! Not simulated yet: waiting rules with blocks, and a cluster whose slots move.
 //!
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
 //! with the limiters, checks the bounds, the waits of refusals and the counters. Then the faults stop, and each key has to
@@ -29,6 +29,7 @@
 //! assert_eq!(report.hash, run(&Settings { seed: 7, ..Settings::default() }).hash);
 //! ```
 
+mod algorithms;
 mod alone;
 mod auditor;
 mod calamity;

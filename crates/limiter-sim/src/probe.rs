@@ -13,6 +13,7 @@ use limiter_core::{Algorithm, Limit, Policy};
 pub(crate) use self::calls::Calls;
 use self::calls::{QUARTERS, most_calls};
 use crate::{
+    algorithms,
     executor::Executor,
     fleet::{Fleet, micros, window},
     processes::Processes,
@@ -206,8 +207,8 @@ pub(crate) fn restless(
 
 /// Returns the part of a time in which requests arrive as soon as they fit.
 ///
-/// A caller that was refused asks again when a window begins, or when the next permit of a full key has recovered. That
-/// arrives up to a round trip late, and for the answer of a process that found too little it is two.
+/// A caller that was refused asks again when a window or a paced slot begins, or when the next permit of a full key has
+/// recovered. That arrives up to a round trip late, and for the answer of a process that found too little it is two.
 fn useful(policy: &Policy, fleet: &Fleet, limiter: usize, time: Micros) -> Micros {
     let trips = if fleet.leases(limiter) { 2 } else { 1 };
     let late = trips * fleet.trips.there_and_back();
@@ -217,10 +218,10 @@ fn useful(policy: &Policy, fleet: &Fleet, limiter: usize, time: Micros) -> Micro
             Algorithm::Gcra | Algorithm::LeakyQueue { .. } => {
                 window * quota.burst() / quota.permits()
             }
+            Algorithm::SubWindows(_) => window / algorithms::pace(limit).unwrap_or(1),
             Algorithm::FixedWindow
             | Algorithm::AlignedWindow
             | Algorithm::SlidingCounter
-            | Algorithm::SubWindows(_)
             | Algorithm::SlidingLog => window,
         }
     });
@@ -237,14 +238,15 @@ fn expected_by(limit: &Limit, time: Micros) -> u64 {
     let (permits, window) = (limit.quota().permits(), micros(limit.quota().window()));
     match limit.algorithm() {
         Algorithm::Gcra | Algorithm::LeakyQueue { .. } => permits * time / window,
-        // An entry counts until its whole slot is out of the window.
-        Algorithm::SubWindows(slots) => {
+        // An entry counts until its whole slot is out of a strict window.
+        Algorithm::SubWindows(slots) if !slots.is_loose() => {
             permits * (time / (window + window.div_ceil(slots.number().into())))
         }
         // The last permit of a window fits when the window ends.
         Algorithm::SlidingCounter => (permits - 1) * (time / window),
-        Algorithm::FixedWindow | Algorithm::AlignedWindow | Algorithm::SlidingLog => {
-            permits * (time / window)
-        }
+        Algorithm::FixedWindow
+        | Algorithm::AlignedWindow
+        | Algorithm::SubWindows(_)
+        | Algorithm::SlidingLog => permits * (time / window),
     }
 }

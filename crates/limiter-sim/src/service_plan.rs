@@ -20,9 +20,10 @@ pub(crate) use self::{
     waiting::Waiting,
 };
 use crate::{
+    algorithms::{self, largest_steady_cost},
     fault::Fault,
     random::Random,
-    vocabulary::{HORIZON, KEYS},
+    vocabulary::KEYS,
     wrong::Wrong,
 };
 
@@ -179,7 +180,7 @@ impl Plan {
             policies.push(if is_long {
                 long_policy(name, permits, random.below(2) == 0)?
             } else {
-                short_policy(name, permits, millis, random)?.with_horizon(HORIZON)?
+                short_policy(name, permits, millis, random)?
             });
         }
         policies.push(long_policy(RULES[SHADOW], 1_000_000, true)?);
@@ -232,17 +233,22 @@ fn long_policy(name: &str, permits: u64, is_window: bool) -> Result<Policy, Erro
     Policy::new(name, algorithm, Quota::new(permits, LONG)?)
 }
 
+/// Returns a policy whose window is over soon. It admits more requests at once than may be in flight.
 fn short_policy(
     name: &str,
     permits: u64,
     millis: (u64, u64),
     random: &mut Random,
 ) -> Result<Policy, Error> {
-    let algorithms =
-        [Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingLog, Algorithm::SlidingCounter];
-    let algorithm = random.pick(&algorithms).copied().unwrap_or(Algorithm::Gcra);
+    let mut own = random.fork();
+    let algorithm = algorithms::any(own.fork());
     let window = Duration::from_millis(random.between(millis.0, millis.1));
-    Policy::new(name, algorithm, Quota::new(permits, window)?)
+    let quota = Quota::new(permits, window)?;
+    let policy = algorithms::policy(name, algorithms::fitted(&mut own, algorithm, &quota), quota)?;
+    if largest_steady_cost(&policy) > Holding::MAX_LIMIT {
+        return Ok(policy);
+    }
+    algorithms::policy(name, algorithms::unpaced(algorithm), quota)
 }
 
 /// Returns the key that the store has for a part of the blocks of a key, by the key that it has for the limit.

@@ -1,5 +1,6 @@
 //! Whole runs: repeated, without violations, and with worlds that are wrong on purpose.
 
+mod algorithms;
 mod alone;
 mod in_flight;
 mod services;

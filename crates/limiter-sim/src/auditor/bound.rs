@@ -11,8 +11,16 @@ use crate::vocabulary::Micros;
 pub(crate) enum Bound {
     /// A burst, and what the rate gives in the stretch. A debt is at most that of the burst and the horizon.
     Rate { burst: u64, permits: u64, window: Micros, horizon: Micros },
-    /// The limit in a window, and in so many windows more than fit into the stretch.
-    Window { limit: u64, window: Micros, edges: u64, form: Form },
+    /// The limit in a window, and what counts beside it in a stretch of that length: the permits of the window or of the slot
+    /// that has just ended. Slots may have ceilings.
+    Window { limit: u64, beside: u64, window: Micros, form: Form, pace: Option<Pace> },
+}
+
+/// Slots that admit so many permits each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    slot: Micros,
+    ceiling: u64,
 }
 
 /// In what the bounds of algorithms with windows differ.
@@ -44,27 +52,42 @@ impl Bound {
         let (permits, burst) = (part(quota.permits()), part(quota.burst()));
         Some(match Self::of_quota(limit, permits, burst, window)? {
             Self::Rate { burst, permits, window, horizon } => {
+                let horizon = match limit.algorithm() {
+                    // The depth is divided, too.
+                    Algorithm::LeakyQueue { depth } => {
+                        (depth / processes * window).div_ceil(permits)
+                    }
+                    _ => horizon,
+                };
                 Self::Rate { burst: burst + 1, permits, window, horizon }
             }
-            Self::Window { limit, window, edges, form } => {
-                Self::Window { limit, window: window - window / 1_000, edges, form }
+            Self::Window { limit, beside, window, form, pace } => {
+                let shorter = |time: Micros| time - time / 1_000;
+                let pace = pace.map(|pace| Pace { slot: shorter(pace.slot), ..pace });
+                Self::Window { limit, beside, window: shorter(window), form, pace }
             }
         })
     }
 
     fn of_quota(limit: &Limit, permits: u64, burst: u64, window: Micros) -> Option<Self> {
-        let (edges, form) = match limit.algorithm() {
+        let (beside, form, pace) = match limit.algorithm() {
             Algorithm::Gcra | Algorithm::LeakyQueue { .. } => {
                 let horizon = micros(limit.horizon())?;
                 return Some(Self::Rate { burst, permits, window, horizon });
             }
-            Algorithm::FixedWindow => (1, Form::Plain),
-            Algorithm::AlignedWindow => (1, Form::Aligned),
-            Algorithm::SlidingCounter => (1, Form::Counter),
-            Algorithm::SubWindows(slots) => (u64::from(slots.is_loose()), Form::Plain),
-            Algorithm::SlidingLog => (0, Form::Plain),
+            Algorithm::FixedWindow => (permits, Form::Plain, None),
+            Algorithm::AlignedWindow => (permits, Form::Aligned, None),
+            Algorithm::SlidingCounter => (permits, Form::Counter, None),
+            Algorithm::SubWindows(slots) => {
+                let number = u64::from(slots.number());
+                let (slot, ceiling) = (window.div_ceil(number), permits.div_ceil(number));
+                let pace = slots.is_paced().then_some(Pace { slot, ceiling });
+                let beside = if slots.is_paced() { ceiling } else { permits };
+                (if slots.is_loose() { beside } else { 0 }, Form::Plain, pace)
+            }
+            Algorithm::SlidingLog => (0, Form::Plain, None),
         };
-        Some(Self::Window { limit: permits, window, edges, form })
+        Some(Self::Window { limit: permits, beside, window, form, pace })
     }
 
     pub(crate) const fn window(self) -> Micros {
@@ -108,11 +131,22 @@ impl Bound {
         }
         match self {
             Self::Rate { burst, .. } => Some(burst + self.given(stretch) + self.debt(overshoot)),
-            Self::Window { limit, window, edges, form } if stretch + ROUNDED < window => {
-                let permits = (1 + edges) * limit.saturating_add(overshoot);
-                Some(permits - u64::from(form == Form::Counter))
+            Self::Window { limit, window, form, pace, .. } if stretch + ROUNDED < window => {
+                let permits = limit.saturating_add(overshoot) + self.beside(overshoot);
+                let permits = permits - u64::from(form == Form::Counter);
+                let paced = pace.map_or(u64::MAX, |pace| pace.within(stretch, overshoot));
+                Some(permits.min(paced))
             }
             Self::Window { .. } => None,
+        }
+    }
+
+    /// Returns what counts beside the limit in a stretch as long as the window, if requests are charged up to `overshoot`
+    /// permits afterwards.
+    pub(super) const fn beside(self, overshoot: u64) -> u64 {
+        match self {
+            Self::Window { beside: 0, .. } | Self::Rate { .. } => 0,
+            Self::Window { beside, .. } => beside.saturating_add(overshoot),
         }
     }
 
@@ -135,9 +169,71 @@ impl Bound {
     }
 }
 
+impl Pace {
+    /// Returns the most permits of all slots of which a part is in a stretch.
+    fn within(self, stretch: Micros, overshoot: u64) -> u64 {
+        let slots = (stretch + ROUNDED) / self.slot + 2;
+        slots.saturating_mul(self.ceiling.saturating_add(overshoot))
+    }
+}
+
 /// Moments are rounded to microseconds twice, so a stretch may be two of them longer than it seems.
 pub(super) const ROUNDED: Micros = 2;
 
 fn micros(time: Duration) -> Option<Micros> {
     u64::try_from(time.as_micros()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use limiter_core::Policy;
+
+    use super::*;
+
+    fn limit(text: &str) -> Limit {
+        Policy::parse("limit", text).unwrap().limits()[0].clone()
+    }
+
+    /// Returns the most permits in a stretch of so many milliseconds.
+    fn within(text: &str, millis: u64, overshoot: u64) -> u64 {
+        Bound::of(&limit(text)).unwrap().within(1_000 * millis, overshoot).unwrap()
+    }
+
+    #[test]
+    fn the_bounds_of_slots_depend_on_their_form() {
+        for (form, bound, with_overshoot) in [
+            ("5 slots", 12, 19),
+            ("5 slots paced", 12, 19),
+            ("5 slots loose", 24, 38),
+            ("5 slots loose paced", 15, 29),
+        ] {
+            let text = format!("12/s by sub-windows {form}");
+            assert_eq!(within(&text, 999, 0), bound, "{form}");
+            assert_eq!(within(&text, 999, 7), with_overshoot, "{form}");
+        }
+    }
+
+    #[test]
+    fn a_paced_slot_has_a_ceiling() {
+        let text = "12/s by sub-windows 5 slots paced";
+        for (millis, bound) in [(0, 6), (199, 6), (200, 9), (399, 9), (400, 12)] {
+            assert_eq!(within(text, millis, 0), bound, "{millis}");
+        }
+        assert_eq!(within(text, 0, 1), 8);
+        let share = Bound::of_share(&limit(text), 4).unwrap();
+        assert_eq!(share.within(0, 0), Some(2));
+    }
+
+    #[test]
+    fn the_debt_of_a_queue_ends_with_its_depth_and_is_shared() {
+        let queue = limit("5/s burst 2 by leaky-queue depth 12");
+        for (bound, within_depth) in [
+            (Bound::of(&queue), 2 + 12),
+            // A permit in a second, and a permit more because clocks differ.
+            (Bound::of_share(&queue, 3), 1 + 1 + 4),
+            (Bound::of_share(&queue, 13), 1 + 1),
+        ] {
+            assert_eq!(bound.unwrap().within(0, 99), Some(within_depth));
+        }
+    }
 }

@@ -35,8 +35,8 @@ pub(super) fn within(quotas: &[Bound], stretch: Micros, overshoot: u64) -> Optio
         return is_shortest.then(|| (lengths.len() as u64 + 1) * largest);
     }
     let alone = quotas.iter().map(|quota| match quota {
-        Bound::Window { limit, window, edges, .. } => {
-            (length.div_ceil(*window) + edges) * limit.saturating_add(overshoot)
+        Bound::Window { limit, window, .. } => {
+            length.div_ceil(*window) * limit.saturating_add(overshoot) + quota.beside(overshoot)
         }
         Bound::Rate { .. } => 0,
     });
@@ -52,7 +52,7 @@ mod tests {
     }
 
     const fn window(limit: u64, window: Micros, form: Form) -> Bound {
-        Bound::Window { limit, window, edges: 1, form }
+        Bound::Window { limit, beside: limit, window, form, pace: None }
     }
 
     #[test]

@@ -3,10 +3,17 @@
 //! A store refuses a cost at a moment between the question and the answer, and names a wait. As long as no call changes
 //! the key, the cost is refused before that moment and the wait have passed, and admitted from then on, by the server's
 //! clock. So each later decision of the store can be checked that is the first to change the key, or changes nothing.
+//!
+//! A cost above the lowest ceiling of paced slots fits some of them. It is refused before the moment, and may be again
+//! after it.
 
 use std::collections::BTreeMap;
 
-use crate::vocabulary::{Micros, Subject};
+use super::Auditor;
+use crate::{
+    algorithms::largest_steady_cost,
+    vocabulary::{Micros, Subject},
+};
 
 /// How much a wait may be off: it and both moments are rounded to microseconds.
 const ROUNDED: Micros = 3;
@@ -23,6 +30,16 @@ pub(crate) struct Decided {
     pub(crate) asked: Micros,
     pub(crate) answered: Micros,
     pub(crate) answer: Answer,
+}
+
+impl Auditor {
+    /// Notes a decision of the store on a key whose permits are not leased.
+    pub(crate) fn decided(&mut self, subject: Subject, decided: Decided) {
+        let policy = self.keys.get(subject.0).and_then(|key| key.tiers.get(decided.tier));
+        let is_steady = policy.is_none_or(|it| decided.cost <= largest_steady_cost(it));
+        let message = self.waits.decided(subject, decided, is_steady);
+        self.found.extend(message.map(|message| (subject, message)));
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,8 +92,9 @@ impl Waits {
         key.void_until = key.void_until.max(until);
     }
 
-    /// Notes a decision of the store, and returns how it disagrees with a refusal before it.
-    pub(crate) fn decided(&mut self, subject: Subject, decided: Decided) -> Option<String> {
+    /// Notes a decision of the store, and returns how it disagrees with a refusal before it. Unless the cost `is_steady`,
+    /// it may be refused after it has fitted.
+    fn decided(&mut self, subject: Subject, decided: Decided, is_steady: bool) -> Option<String> {
         let key = self.keys.entry(subject).or_default();
         let void_until = key.void_until;
         key.refusals.retain(|refusal| refusal.asked > void_until);
@@ -85,7 +103,8 @@ impl Waits {
             return None;
         }
         let disagrees = key.refusals.iter().find_map(|refusal| {
-            refusal.disagrees(&decided, key.changes.iter().filter(|at| refusal.asked <= **at))
+            let changes = key.changes.iter().filter(|at| refusal.asked <= **at);
+            refusal.disagrees(&decided, is_steady, changes)
         });
         if let Answer::Refused { wait: Some(wait) } = answer
             && !key.changes.iter().any(|at| asked <= *at)
@@ -104,6 +123,7 @@ impl Refusal {
     fn disagrees<'a>(
         &self,
         decided: &Decided,
+        is_steady: bool,
         mut changes: impl Iterator<Item = &'a Micros>,
     ) -> Option<String> {
         let Self { cost, tier, asked, answered, wait } = self;
@@ -114,7 +134,7 @@ impl Refusal {
         let about = format!("{cost} permits were refused for {wait} us until {latest} us");
         match (decided.answer, changes.next(), changes.next()) {
             (Answer::Refused { .. }, None, _)
-                if decided.cost <= *cost && decided.asked > latest + ROUNDED =>
+                if is_steady && decided.cost <= *cost && decided.asked > latest + ROUNDED =>
             {
                 let (cost, at) = (decided.cost, decided.asked);
                 Some(format!("{about}, but {cost} were refused at {at} us"))
@@ -123,7 +143,7 @@ impl Refusal {
             (Answer::Admitted { delay }, Some(at), None) if decided.asked <= *at => {
                 let (cost, at) = (decided.cost, at + delay);
                 let is_early = cost >= self.cost && at + ROUNDED < earliest;
-                let is_late = delay > 0 && cost <= self.cost && at > latest + ROUNDED;
+                let is_late = is_steady && delay > 0 && cost <= self.cost && at > latest + ROUNDED;
                 (is_early || is_late)
                     .then(|| format!("{about}, but {cost} were admitted for {at} us"))
             }
@@ -134,6 +154,8 @@ impl Refusal {
 
 #[cfg(test)]
 mod tests {
+    use limiter_core::Policy;
+
     use super::*;
 
     const KEY: Subject = Subject(0);
@@ -150,9 +172,9 @@ mod tests {
     /// Returns whether the second decision, whose calls change the key at some moments, disagrees with the first.
     fn disagree(first: Decided, changes: &[Micros], second: Decided) -> bool {
         let mut waits = Waits::default();
-        assert!(waits.decided(KEY, first).is_none());
+        assert!(waits.decided(KEY, first, true).is_none());
         changes.iter().for_each(|at| waits.changed(KEY, *at));
-        waits.decided(KEY, second).is_some()
+        waits.decided(KEY, second, true).is_some()
     }
 
     #[test]
@@ -186,8 +208,30 @@ mod tests {
         assert!(!disagree(first, &[500], refused(2, 1_200, 1)));
         assert!(!disagree(first, &[500, 901], admitted(2, 900, 0)));
         let mut waits = Waits::default();
-        waits.decided(KEY, first);
+        waits.decided(KEY, first, true);
         waits.are_void_until(KEY, 600);
-        assert!(waits.decided(KEY, refused(2, 1_200, 1)).is_none());
+        assert!(waits.decided(KEY, refused(2, 1_200, 1), true).is_none());
+    }
+
+    #[test]
+    fn a_cost_that_fits_some_slots_is_never_early_and_may_be_late() {
+        let auditor = || {
+            let mut auditor = Auditor::default();
+            // The ceilings of its slots are 2, 2 and 3.
+            let policy = Policy::parse("paced", "7/s by sub-windows 3 slots paced").unwrap();
+            auditor.add(&[policy], 0, false, None);
+            auditor
+        };
+        for (cost, at, is_found) in [(2, 1_200, true), (3, 1_200, false), (3, 1_090, false)] {
+            let mut auditor = auditor();
+            auditor.decided(KEY, refused(3, 100, 1_000));
+            auditor.decided(KEY, refused(cost, at, 1));
+            assert_eq!(!auditor.found.is_empty(), is_found, "{cost}, {at}");
+        }
+        let mut auditor = auditor();
+        auditor.decided(KEY, refused(3, 100, 1_000));
+        auditor.waits.changed(KEY, 1_090);
+        auditor.decided(KEY, admitted(3, 1_090, 0));
+        assert!(!auditor.found.is_empty());
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Error, Policy, Quota, Slots};
+use limiter_core::{Algorithm, Error, Policy, Quota};
 
-use super::{HORIZON, Lengths, TIERS};
-use crate::random::Random;
+use super::{Lengths, TIERS};
+use crate::{algorithms, random::Random};
 
 /// Returns the policies that take turns on the keys of a limiter, with the same algorithms and random quotas. Permits are
 /// leased if the lengths of leases are given.
@@ -19,9 +19,8 @@ pub(super) fn tiers(
     let is_several = lease.is_none() && random.below(3) == 0;
     let first = match is_several {
         true => several(random, name, algorithm)?,
-        false => Policy::new(name, algorithm, quota(random, algorithm, lease)?)?,
+        false => single(random, name, algorithm, lease)?,
     };
-    let first = first.with_horizon(HORIZON)?;
     let mut tiers = vec![first.clone()];
     while tiers.len() < TIERS {
         tiers.push(other(random, &first, lease)?);
@@ -29,22 +28,27 @@ pub(super) fn tiers(
     Ok(tiers)
 }
 
+/// Returns a policy of one limit.
+fn single(
+    random: &mut Random,
+    name: &str,
+    algorithm: Algorithm,
+    lease: Option<Lengths>,
+) -> Result<Policy, Error> {
+    let quota = quota(random, algorithm, lease)?;
+    algorithms::policy(name, algorithms::fitted(random, algorithm, &quota), quota)
+}
+
 /// Returns a policy of two or three limits, the first of which has an algorithm.
 fn several(random: &mut Random, name: &str, algorithm: Algorithm) -> Result<Policy, Error> {
-    let slots = Slots::try_strict(u32::try_from(random.between(2, 6)).unwrap_or(2))?;
-    let algorithms = [
-        Algorithm::Gcra,
-        Algorithm::FixedWindow,
-        Algorithm::AlignedWindow,
-        Algorithm::SlidingCounter,
-        Algorithm::SlidingLog,
-        Algorithm::SubWindows(slots),
-    ];
-    let mut limits = vec![Policy::new(name, algorithm, quota(random, algorithm, None)?)?];
+    let mut limits = vec![single(random, name, algorithm, None)?];
     for number in 0..random.between(1, 2) {
-        let algorithm = random.pick(&algorithms).copied().unwrap_or(Algorithm::Gcra);
-        let quota = quota(random, algorithm, None)?;
-        limits.push(Policy::new(&format!("other-{number}"), algorithm, quota)?);
+        let mut algorithm = algorithms::any(random.fork());
+        // Two limits of a policy can't be paced.
+        if limits.iter().flat_map(Policy::limits).any(|limit| algorithms::pace(limit).is_some()) {
+            algorithm = algorithms::unpaced(algorithm);
+        }
+        limits.push(single(random, &format!("other-{number}"), algorithm, None)?);
     }
     Policy::all_of(name, limits)
 }
@@ -52,21 +56,21 @@ fn several(random: &mut Random, name: &str, algorithm: Algorithm) -> Result<Poli
 /// Returns a policy with the limits of another one, and other quotas: in half of them, with the same windows.
 fn other(random: &mut Random, policy: &Policy, lease: Option<Lengths>) -> Result<Policy, Error> {
     let has_same_windows = random.below(2) == 0;
-    let quotas = policy.limits().iter().map(|limit| {
+    let limits = policy.limits().iter().map(|limit| {
         let algorithm = limit.algorithm();
-        let quota = quota(random, algorithm, lease)?;
-        if !has_same_windows {
-            return Ok((limit.name().to_owned(), quota));
+        let mut quota = quota(random, algorithm, lease)?;
+        if has_same_windows {
+            let same = Quota::new(quota.permits(), limit.quota().window())?;
+            let is_rate = algorithm.is_continuous();
+            quota = if is_rate { same.try_with_burst(quota.burst())? } else { same };
         }
-        let same = Quota::new(quota.permits(), limit.quota().window())?;
-        let is_rate = algorithm == Algorithm::Gcra;
-        let quota = if is_rate { same.try_with_burst(quota.burst())? } else { same };
-        Ok((limit.name().to_owned(), quota))
+        let algorithm = algorithms::fitted(random, algorithm, &quota);
+        Ok((limit.name().to_owned(), (algorithm, quota)))
     });
-    let quotas: Vec<(String, Quota)> = quotas.collect::<Result<_, Error>>()?;
+    let limits: Vec<(String, (Algorithm, Quota))> = limits.collect::<Result<_, Error>>()?;
     policy.with_quotas(|limit| {
-        let quota = quotas.iter().find(|(name, _)| name == limit.name());
-        Ok((limit.algorithm(), quota.map_or(*limit.quota(), |(_, quota)| *quota)))
+        let other = limits.iter().find(|(name, _)| name == limit.name());
+        Ok(other.map_or((limit.algorithm(), *limit.quota()), |(_, other)| *other))
     })
 }
 
@@ -90,8 +94,5 @@ fn quota(
         }
     };
     let quota = Quota::new(permits, Duration::from_millis(millis))?;
-    match algorithm {
-        Algorithm::Gcra => quota.try_with_burst(burst),
-        _ => Ok(quota),
-    }
+    if algorithm.is_continuous() { quota.try_with_burst(burst) } else { Ok(quota) }
 }

@@ -22,7 +22,7 @@ impl Holding {
     pub(crate) const NAME: &str = "exports";
 
     /// The most requests of a key. All other rules admit one more at once.
-    const MAX_LIMIT: u64 = 3;
+    pub(super) const MAX_LIMIT: u64 = 3;
 
     pub(super) fn new(random: &mut Random, wrong: Option<Wrong>) -> Self {
         let least = (3 * Trips::NEAR.deadline).max(300_000);

@@ -6,7 +6,7 @@ use crate::vocabulary::ProcessId;
 const WINDOW: Micros = 1_000_000;
 
 const fn log_of(limit: u64) -> Bound {
-    Bound::Window { limit, window: WINDOW, edges: 0, form: Form::Plain }
+    Bound::Window { limit, beside: 0, window: WINDOW, form: Form::Plain, pace: None }
 }
 
 fn log(limit: u64) -> History {
