@@ -335,23 +335,3 @@ pub(crate) fn window(policy: &Policy) -> Micros {
 pub(crate) fn micros(time: Duration) -> Micros {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
-
-#[cfg(test)]
-mod tests {
-    use std::mem::discriminant;
-
-    use super::*;
-
-    #[test]
-    fn each_algorithm_is_in_a_fleet() {
-        let fleets = (0..50).map(|seed| Fleet::new(&mut Random::new(seed), 3, None).unwrap());
-        let fleets: Vec<Fleet> = fleets.collect();
-        let first = |policy: &Policy| discriminant(&policy.limits()[0].algorithm());
-        let found: Vec<_> = fleets.iter().flat_map(Fleet::all).flatten().map(first).collect();
-        // Requests of a fleet do not wait in queues.
-        let is_queue = |it: &Algorithm| matches!(it, Algorithm::LeakyQueue { .. });
-        for algorithm in Algorithm::one_of_each().filter(|it| !is_queue(it)) {
-            assert!(found.contains(&discriminant(&algorithm)), "{algorithm} is in no fleet");
-        }
-    }
-}
