@@ -120,7 +120,7 @@ impl Operation for Decide {
                 context.events.tally.decided(decision);
             }
             if !decision.is_admitted() && are_exact {
-                let cost = if ask == Ask::UpTo { Cost::ONE } else { *cost };
+                let cost = ask.refused_cost(*cost);
                 let denial = Denial { cost, decision: *decision, sent, received };
                 context.denials.insert(*ticket, key, &handle.policy, denial);
             }

@@ -80,6 +80,24 @@ impl PolicyRequest {
 }
 
 impl Ask {
+    /// Returns one of each variant, for tests that try them all. A new variant fails to compile here.
+    #[cfg(test)]
+    pub(crate) fn one_of_each() -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(Self::Within(Duration::MAX)), |last| match last {
+            Self::Within(_) => Some(Self::UpTo),
+            Self::UpTo => Some(Self::InAnyCase),
+            Self::InAnyCase => None,
+        })
+    }
+
+    /// Returns the cost that a refusal is about, of a request for `cost`.
+    pub(crate) const fn refused_cost(self, cost: Cost) -> Cost {
+        match self {
+            Self::UpTo => Cost::ONE,
+            Self::Within(_) | Self::InAnyCase => cost,
+        }
+    }
+
     /// Returns what was charged of a cost, and after which delay, by a number of the reply; `None` if it can't be.
     fn charged(self, number: i64, cost: i64) -> Option<(i64, u64)> {
         match self {

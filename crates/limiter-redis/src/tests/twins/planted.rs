@@ -1,7 +1,5 @@
 //! Values that no script of the policy has left: no script fails, and twins agree.
 
-use std::time::Duration;
-
 use limiter_core::{Algorithm, Cost, Policy};
 use limiter_test::properties;
 use limiter_twins::Reply;
@@ -239,15 +237,13 @@ fn no_script_fails_on_any_list() {
         };
         let request =
             |request| plan.policy_call([([Demand::charge(&plan, Cost::ONE)], request)].into_iter());
-        let reserve = |ask| request(PolicyRequest::Reserve(ask));
-        for choice in choices {
-            let call = match choice % 6 {
-                4 => reserve(Ask::UpTo),
-                5 => reserve(Ask::InAnyCase),
+        let asks: Vec<_> = Ask::one_of_each().map(PolicyRequest::Reserve).collect();
+        for choice in choices.map(usize::from) {
+            let call = match choice % (asks.len() + 3) {
                 0 => check(Route::Own),
                 1 => check(Route::Policy),
-                2 => reserve(Ask::Within(Duration::MAX)),
-                _ => request(PolicyRequest::Peek),
+                2 => request(PolicyRequest::Peek),
+                index => request(asks[index - 3]),
             };
             rig.call(START, &call, &[0]);
         }

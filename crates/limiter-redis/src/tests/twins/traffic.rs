@@ -105,7 +105,9 @@ impl Pair {
             6 => {
                 let most = Cost::new(cost.get() + choice.below(30)).unwrap();
                 let other = (choice.index(self.sides.len()), choice.subject());
-                let ask = if choice.below(2) == 0 { Ask::UpTo } else { Ask::InAnyCase };
+                // All but those within some time, which are below.
+                let asks: Vec<_> = Ask::one_of_each().skip(1).collect();
+                let ask = asks[choice.index(asks.len())];
                 let requests = [(side, subject), other];
                 let count = if choice.below(3) == 0 { 2 } else { 1 };
                 self.reserve(now, &requests[..count], most, ask);
