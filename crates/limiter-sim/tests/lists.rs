@@ -1,4 +1,5 @@
-//! The lists of faults and of wrong worlds are complete. A variant that no list has would never happen.
+//! The lists of faults, of wrong worlds and of balanced counters are complete. A variant that no list has would never
+//! happen.
 
 use limiter_sim::{Fault, Wrong};
 
@@ -20,6 +21,33 @@ fn each_fault_can_happen() {
 fn each_wrong_world_can_be_run() {
     let declared = variants(include_str!("../src/wrong.rs"), "Wrong");
     assert_eq!(Wrong::ALL.len(), declared, "a wrong world is not in `Wrong::ALL`");
+}
+
+/// Counters that are not compared with what callers saw.
+const NOT_BALANCED: [&str; 6] = [
+    "renewals",
+    "permits_restored",
+    "releases_failed",
+    "unobserved",
+    "breaker_opened",
+    "breaker_closed",
+];
+
+#[test]
+fn each_counter_is_balanced_or_listed() {
+    let counters = include_str!("../../limiter-redis/src/counters.rs");
+    let (_, listed) = counters.split_once("\ncounters! {\n").expect("the list of counters");
+    let lines = listed.lines().map(str::trim).filter(|line| !line.starts_with("///"));
+    let names: Vec<_> = lines.filter_map(|line| line.strip_suffix(',')).collect();
+    assert!(names.len() > 20, "{names:?}");
+    let balance = concat!(
+        include_str!("../src/auditor/balance.rs"),
+        include_str!("../src/processes/in_flight.rs")
+    );
+    for name in names {
+        let is_listed = NOT_BALANCED.contains(&name);
+        assert!(balance.contains(name) != is_listed, "{name}: listed as not balanced: {is_listed}");
+    }
 }
 
 #[test]
