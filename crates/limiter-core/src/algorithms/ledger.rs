@@ -91,7 +91,7 @@ impl Ledger {
         // Otherwise its own entry has expired, and this is a later one.
         let counts = |entry: &Entry| {
             let is_own = self.span.slot_of(entry.at) == self.span.slot_of(taken_at);
-            is_own && self.span.end_of(entry.at) > nanos(now)
+            is_own && self.counted(state).end_of(entry) > nanos(now)
         };
         state.entries.get(index).is_some_and(counts).then_some(index)
     }
