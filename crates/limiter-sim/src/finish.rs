@@ -1,5 +1,6 @@
 //! What services have to show after the faults have stopped.
 
+mod clearing;
 mod holding;
 mod waiting;
 
@@ -42,6 +43,9 @@ impl World {
         }
         if plan.block.is_some() && !self.is_violated() {
             self.block_once();
+        }
+        if let Some(block) = plan.block.filter(|it| it.clears_on_success && !self.is_violated()) {
+            self.clear_once(&block);
         }
         if let Some(waiting) = plan.waiting.filter(|_| !self.is_violated()) {
             self.wait_once(&waiting);
@@ -92,12 +96,7 @@ impl World {
     /// Lets all processes strike a key until it is blocked, and requests of it be refused.
     fn block_once(&mut self) {
         let struck = subject(USER, STRUCK);
-        self.reset_all();
-        self.run_for(SETTLES_IN);
-        let before = self.network.with_records(|records, _| {
-            records.auditor.has_fresh_blocks(struck);
-            records.auditor.blocks(struck)
-        });
+        let before = self.fresh_blocks(struck);
         let clients = self.clients();
         let seen = Arc::new(Mutex::new(0_u64));
         for clients in clients {
@@ -135,6 +134,16 @@ impl World {
         }
     }
 
+    /// Resets all keys, and returns how many blocks a key has had until now.
+    fn fresh_blocks(&self, subject: Subject) -> u64 {
+        self.reset_all();
+        self.run_for(SETTLES_IN);
+        self.network.with_records(|records, _| {
+            records.auditor.has_fresh_blocks(subject);
+            records.auditor.blocks(subject)
+        })
+    }
+
     fn clients(&mut self) -> Vec<Arc<Clients>> {
         let members = self.members();
         let clients = members.into_iter().filter_map(|member| {
@@ -146,6 +155,7 @@ impl World {
 
     /// Resets all keys of all rules.
     fn reset_all(&self) {
+        self.network.with_records(|records, _| records.auditor.resets_all_blocks());
         for (place, member) in self.members().into_iter().enumerate() {
             let Some(service) = member.service.clone() else { continue };
             self.executor.spawn(member.process, async move {
@@ -166,7 +176,12 @@ impl World {
 impl Clients {
     /// Makes a request that fails, and returns whether its key is blocked.
     async fn strike(&self) -> bool {
-        self.request(self.client((STRUCK, STRUCK), 1, true, 0), None).await
+        self.ask_struck(true).await
+    }
+
+    /// Makes a request by the key that is struck, and returns whether the key is blocked.
+    async fn ask_struck(&self, fails: bool) -> bool {
+        self.request(self.client((STRUCK, STRUCK), 1, fails, 0), None).await
     }
 }
 

@@ -4,16 +4,17 @@
 //! local shares, leases and refunds. Only what is around them is simulated: the clock and the random numbers of each
 //! process, its tasks and timers, the network, and the server, which runs the twins of the scripts.
 //!
-//! In a part of the seeds, the server is a cluster; policies have several limits; quotas take turns on a key, as of plans
-//! or by a reload; processes are started anew with other settings; the server is far; and work is charged afterwards.
+//! All algorithms are drawn. In a part of the seeds, the server is a cluster; policies have several limits; quotas take turns
+//! on a key, as of plans or by a reload; processes are started anew with other settings; the server is far; and work is
+//! charged afterwards.
 //!
 //! With [`services`](Settings::services), the processes have services behind a layer of `limiter-tower` instead: several
 //! rules, whose limiters are in one store or two and in memory, shadows, requests that are dropped, charges by the
-//! response, blocks, a rule that waits, and a limit on requests in flight.
+//! response, blocks, which a success may clear, a rule that waits, and a limit on requests in flight.
 //!
 //! With [`in_flight`](Settings::in_flight), the callers of the processes hold permits of requests in flight, and reset keys.
 //!
-//! Not simulated yet: waiting rules with blocks, and a cluster whose slots move.
+//! Not simulated yet: a cluster whose slots move.
 //!
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
 //! with the limiters, checks the bounds, the waits of refusals and the counters. Then the faults stop, and each key has to

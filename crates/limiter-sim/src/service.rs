@@ -172,8 +172,12 @@ fn rule(
                 None => rule,
                 Some(block) if block.by_refusals => rule.block(block.block())?,
                 Some(block) => {
-                    rule.block_by_response(block.block(), |response| match response.status {
-                        StatusCode::OK => Strike::Ignore,
+                    let success = match plan.wrong {
+                        Some(Wrong::KeepsStrikes) => Strike::Ignore,
+                        _ => Strike::Success,
+                    };
+                    rule.block_by_response(block.block(), move |response| match response.status {
+                        StatusCode::OK => success,
                         _ => Strike::Count,
                     })?
                 }

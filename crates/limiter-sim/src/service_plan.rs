@@ -2,7 +2,7 @@
 //!
 //! In a world with services, the callers of a process are clients of a service, which has a layer of rules: `user`, the
 //! client's own key; `tenant`, whose charges may depend on the response; `all` and `local`, the last one in memory; and a
-//! shadow. Their limiters in Redis are one store or two, keys may block, one of the rules may wait, and
+//! shadow. Their limiters in Redis are one store or two, keys may be blocked, one of the rules may wait, and
 //! requests may have to enter a limit on requests in flight. All else is as in
 //! other worlds: the processes, the network, the servers and the faults.
 
@@ -149,6 +149,7 @@ impl Plan {
             }
             Some(Wrong::KeepsPermits | Wrong::WorksAfterResponse) => block = None,
             Some(Wrong::ForgetsLevels | Wrong::KeepsLevels) => block = Some(Blocking::OFTEN),
+            Some(Wrong::LiftsBlocks | Wrong::KeepsStrikes) => block = Some(Blocking::CLEARED),
             _ => {}
         }
         if let Some(waits) = waiting.and_then(|it| are_long.get_mut(it.rule)) {
@@ -210,6 +211,16 @@ impl Plan {
     /// Returns whether refusals are strikes.
     pub(crate) fn strikes_by_refusals(&self) -> bool {
         self.block.is_some_and(|block| block.by_refusals)
+    }
+
+    /// Returns whether failed responses are strikes.
+    pub(crate) fn strikes_by_response(&self) -> bool {
+        self.block.is_some_and(|block| !block.by_refusals)
+    }
+
+    /// Returns whether a success clears the strikes of its key.
+    pub(crate) fn clears_on_success(&self) -> bool {
+        self.block.is_some_and(|block| block.clears_on_success)
     }
 
     /// Returns whether a request of a key is never charged by other rules once `user` has no permits left.

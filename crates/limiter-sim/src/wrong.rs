@@ -56,6 +56,10 @@ pub enum Wrong {
     ForgetsLevels,
     /// The server never forgets the level of a key.
     KeepsLevels,
+    /// A success lifts the block of its key.
+    LiftsBlocks,
+    /// A success keeps the strikes of its key.
+    KeepsStrikes,
     /// The other rules charge a request before it waits.
     ChargesBeforeWaiting,
     /// Handlers behind a layer never give their permits back.
@@ -127,7 +131,7 @@ const EXCUSING: &[Fault] = &[
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 38] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -153,6 +157,8 @@ impl Wrong {
         Self::OwnKeyLast,
         Self::ForgetsLevels,
         Self::KeepsLevels,
+        Self::LiftsBlocks,
+        Self::KeepsStrikes,
         Self::ChargesBeforeWaiting,
         Self::KeepsPermits,
         Self::WorksAfterResponse,
@@ -195,6 +201,8 @@ impl Wrong {
             Self::OwnKeyLast => "own-key-last",
             Self::ForgetsLevels => "forgets-levels",
             Self::KeepsLevels => "keeps-levels",
+            Self::LiftsBlocks => "lifts-blocks",
+            Self::KeepsStrikes => "keeps-strikes",
             Self::ChargesBeforeWaiting => "charges-before-waiting",
             Self::KeepsPermits => "keeps-permits",
             Self::WorksAfterResponse => "works-after-response",
@@ -219,6 +227,8 @@ impl Wrong {
                 | Self::OwnKeyLast
                 | Self::ForgetsLevels
                 | Self::KeepsLevels
+                | Self::LiftsBlocks
+                | Self::KeepsStrikes
                 | Self::ChargesBeforeWaiting
                 | Self::KeepsPermits
                 | Self::WorksAfterResponse
@@ -276,6 +286,8 @@ impl Wrong {
             | Self::OwnKeyLast
             | Self::ForgetsLevels
             | Self::KeepsLevels
+            | Self::LiftsBlocks
+            | Self::KeepsStrikes
             | Self::ChargesBeforeWaiting
             | Self::KeepsPermits
             | Self::WorksAfterResponse

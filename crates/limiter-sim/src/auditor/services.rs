@@ -12,7 +12,8 @@
 //! - **Blocks.** Each block at the server follows so many strikes within the time, and no two follow the same ones. No
 //!   strike is counted while a key is blocked, and none that no service has sent. A key is refused while it is blocked,
 //!   and not refused as blocked afterwards. A block lasts for the time that was set, or if they double, for the time of its
-//!   level ([`levels`]).
+//!   level ([`levels`]). Nothing lifts it. Strikes are cleared by blocks and, where a success clears them, by successes,
+//!   which clear levels, too.
 
 mod blocks;
 mod levels;
@@ -51,6 +52,8 @@ pub(crate) struct Counts {
     pub(crate) left_waiting: u64,
     pub(crate) given_back: u64,
     pub(crate) strikes: u64,
+    /// How often a success has cleared strikes.
+    pub(crate) cleared: u64,
     pub(crate) blocks: u64,
     pub(crate) refused_blocked: u64,
     /// Keys whose charges were compared in the end.
@@ -62,7 +65,7 @@ impl fmt::Display for Counts {
         write!(
             f,
             "{} requests admitted, {} dropped ({} over their limit), {} waited ({} were dropped), {} given back, {} \
-             strikes, {} blocks, {} refused as blocked, {} keys compared",
+             strikes, {} cleared, {} blocks, {} refused as blocked, {} keys compared",
             self.admitted,
             self.left,
             self.left_over_limit,
@@ -70,6 +73,7 @@ impl fmt::Display for Counts {
             self.left_waiting,
             self.given_back,
             self.strikes,
+            self.cleared,
             self.blocks,
             self.refused_blocked,
             self.balanced
@@ -281,6 +285,16 @@ impl Auditor {
         self.services.blocks.get_mut(&subject).into_iter().for_each(|it| it.sent += 1);
     }
 
+    /// Notes that a service sends a success, which clears the strikes of its key.
+    pub(crate) fn clears(&mut self, subject: Subject) {
+        self.services.blocks.get_mut(&subject).into_iter().for_each(Blocks::succeeds);
+    }
+
+    /// Notes that all keys are about to be reset by hand.
+    pub(crate) fn resets_all_blocks(&mut self) {
+        self.services.blocks.values_mut().for_each(|blocks| blocks.is_reset = true);
+    }
+
     /// Notes that a call has changed a state of blocks, at a time. A block lasts for a time from now on.
     pub(crate) fn block_changed(
         &mut self,
@@ -293,7 +307,9 @@ impl Auditor {
         if part == Part::Block && script != "reset" {
             self.services.counts.blocks += 1;
         }
+        let before = blocks.cleared;
         let message = blocks.changed(part, script, (at, lasts)).filter(|_| !blocks.is_void);
+        self.services.counts.cleared += blocks.cleared - before;
         self.found.extend(message.map(|message| (subject, message)));
     }
 

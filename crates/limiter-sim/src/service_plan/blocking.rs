@@ -16,6 +16,8 @@ pub(crate) struct Blocking {
     /// How long a block lasts, the first one if they double.
     pub(crate) lasting: Micros,
     pub(crate) doubling: Option<Doubling>,
+    /// Whether a response that does not fail clears the strikes and the levels.
+    pub(crate) clears_on_success: bool,
 }
 
 /// How the time of blocks doubles.
@@ -33,7 +35,12 @@ impl Blocking {
         within: 4_000_000,
         lasting: 500_000,
         doubling: Some(Doubling { longest: 1_700_000, forget_after: 2_500_000 }),
+        clears_on_success: false,
     };
+
+    /// Blocks by failed responses, whose strikes a success clears.
+    pub(crate) const CLEARED: Self =
+        Self { by_refusals: false, doubling: None, clears_on_success: true, ..Self::OFTEN };
 
     pub(super) fn new(random: &mut Random, others: &mut Random) -> Self {
         let mut blocking = Self {
@@ -42,6 +49,7 @@ impl Blocking {
             within: 1_000 * random.between(2_000, 6_000),
             lasting: 1_000 * random.between(300, 1_500),
             doubling: None,
+            clears_on_success: false,
         };
         if others.below(2) == 0 {
             // Shorter ones, of which a run has many.
@@ -51,13 +59,15 @@ impl Blocking {
             let forget_after = longest + 1_000 * others.below(3_000);
             blocking.doubling = Some(Doubling { longest, forget_after });
         }
+        blocking.clears_on_success = !blocking.by_refusals && others.below(2) == 0;
         blocking
     }
 
     pub(crate) fn block(&self) -> Block {
-        let Self { strikes, within, lasting, doubling, .. } = *self;
+        let Self { strikes, within, lasting, doubling, clears_on_success, .. } = *self;
         let within = Duration::from_micros(within);
         let block = Block::after(strikes).within(within).lasting(Duration::from_micros(lasting));
+        let block = if clears_on_success { block.clear_on_success() } else { block };
         match doubling {
             None => block,
             Some(Doubling { longest, forget_after }) => block

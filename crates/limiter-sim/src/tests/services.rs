@@ -17,7 +17,7 @@ fn simulate(seed: u64, wrong: Option<Wrong>) -> Report {
 
 #[test]
 fn services_have_no_violation_and_do_all_that_is_checked() {
-    let (mut counts, mut in_flight) = ([0; 10], [0; 5]);
+    let (mut counts, mut in_flight) = ([0; 11], [0; 5]);
     // In the last one, clients use up their own keys.
     for seed in (1..=16).chain([40]) {
         let report = simulate(seed, None);
@@ -31,6 +31,7 @@ fn services_have_no_violation_and_do_all_that_is_checked() {
             it.left_waiting,
             it.given_back,
             it.strikes,
+            it.cleared,
             it.blocks,
             it.refused_blocked,
             it.balanced,
@@ -73,6 +74,10 @@ fn seeds_differ_in_stores_outcomes_and_blocks() {
         let blocks = |plan: &Plan| plan.block.is_some_and(|it| it.doubling.is_some() == doubles);
         assert!(plans.iter().any(blocks), "{doubles}");
     }
+    for clears in [true, false] {
+        let blocks = |plan: &Plan| plan.block.is_some_and(|it| it.clears_on_success == clears);
+        assert!(plans.iter().any(blocks), "{clears}");
+    }
     for rule in [USER, TENANT, ALL] {
         assert!(plans.iter().any(|plan| plan.waiting(rule).is_some()), "{rule}");
     }
@@ -88,6 +93,8 @@ fn wrong_worlds_with_services_are_found() {
         (Wrong::ChargesBeforeWaiting, 12),
         (Wrong::ForgetsLevels, 12),
         (Wrong::KeepsLevels, 12),
+        (Wrong::LiftsBlocks, 12),
+        (Wrong::KeepsStrikes, 12),
         (Wrong::KeepsPermits, 12),
         (Wrong::WorksAfterResponse, 12),
     ] {

@@ -15,8 +15,9 @@ use crate::{
     fault::Fault,
     random::Random,
     service::{Client, Service, Ticket, Ticketed},
-    service_plan::{LOCAL, MAX_COST, Outcome, Plan, RULES, SHADOW, TENANT, USER},
+    service_plan::{LOCAL, MAX_COST, Outcome, RULES, SHADOW, TENANT, USER},
     vocabulary::{KEYS, Micros, Subject, subject},
+    wrong::Wrong,
 };
 
 /// The clients of one service.
@@ -42,7 +43,12 @@ impl Clients {
                 };
                 let (user, tenant) = (key(&mut self.random), key(&mut self.random));
                 let cost = self.random.between(1, MAX_COST);
-                let (fails, mut work) = (self.random.below(2) == 0, self.random.below(5_000));
+                let fails = match self.service.plan.clears_on_success() {
+                    // So that there are blocks, too.
+                    true => self.random.below(4) > 0,
+                    false => self.random.below(2) == 0,
+                };
+                let mut work = self.random.below(5_000);
                 if let Some(holding) = &self.service.plan.holding {
                     work = holding.work(&mut self.random, work);
                 }
@@ -147,7 +153,7 @@ fn enter(
     });
     let export =
         client.as_ref().and_then(|client| Export::begins(member, service, client, request));
-    let (member, plan) = (Arc::clone(member), Arc::clone(&service.plan));
+    let (member, service) = (Arc::clone(member), Arc::clone(service));
     async move {
         let Some(client) = client else { return StatusCode::OK };
         match export {
@@ -155,7 +161,7 @@ fn enter(
             None if client.work > 0 => member.sleep(client.work).await,
             None => {}
         }
-        responds(&member, &plan, &client, admission);
+        responds(&member, &service, &client, admission);
         if client.fails { StatusCode::UNAUTHORIZED } else { StatusCode::OK }
     }
 }
@@ -224,14 +230,17 @@ fn admitted(
 /// Notes what a response changes of the charges.
 fn responds(
     member: &Member,
-    plan: &Plan,
+    service: &Service,
     client: &Client,
     of_tenant: Option<(Option<Admission>, u64)>,
 ) {
-    let key = subject(TENANT, client.tenant);
+    let (key, plan) = (subject(TENANT, client.tenant), &service.plan);
     member.with_records(|records, moment| {
-        if client.fails && plan.block.is_some_and(|block| !block.by_refusals) {
-            records.auditor.strikes(subject(USER, client.user));
+        let user = subject(USER, client.user);
+        match client.fails {
+            true if plan.strikes_by_response() => records.auditor.strikes(user),
+            false if plan.clears_on_success() => records.auditor.clears(user),
+            _ => {}
         }
         let Some((admission, charged)) = of_tenant else { return };
         if client.fails && plan.outcome == Outcome::ChargedAfter {
@@ -244,6 +253,13 @@ fn responds(
         let at = moment.passed(records.auditor.node(key));
         records.auditor.service_refunds(key, admission, permits, at);
     });
+    if !client.fails
+        && plan.wrong == Some(Wrong::LiftsBlocks)
+        && let Some(rule) = service.rules.get(USER)
+    {
+        let lifted = rule.reset(&client.user_name().into());
+        member.network.spawn(member.process, async move { drop(lifted.await) });
+    }
 }
 
 impl Member {

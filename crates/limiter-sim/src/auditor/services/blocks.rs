@@ -21,7 +21,20 @@ pub(super) struct Blocks {
     /// From when until when the key is blocked, and until when its strikes are full.
     pub(super) blocked: Option<(Micros, Micros)>,
     pub(super) full_until: Micros,
+    /// How often strikes and levels may still be cleared: strikes once for each success and each block, levels once for each
+    /// success.
+    clears: Clears,
+    /// How often a success has cleared strikes.
+    pub(super) cleared: u64,
+    /// Whether the key was reset by hand.
+    pub(super) is_reset: bool,
     pub(super) is_void: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Clears {
+    strikes: u64,
+    levels: u64,
 }
 
 /// A state of blocks.
@@ -44,6 +57,9 @@ impl Blocks {
             blocks: 0,
             blocked: None,
             full_until: 0,
+            clears: Clears::default(),
+            cleared: 0,
+            is_reset: false,
             is_void: false,
         }
     }
@@ -52,10 +68,16 @@ impl Blocks {
     pub(super) fn are_fresh(&mut self) {
         self.strikes.clear();
         self.levels.are_fresh();
-        (self.blocked, self.full_until, self.is_void) = (None, 0, false);
+        (self.blocked, self.full_until, self.is_void, self.is_reset) = (None, 0, false, false);
         // Blocks that nobody could count.
         self.trips = self.trips.max(self.blocks);
         self.sent = self.sent.max(self.counted);
+    }
+
+    /// Notes that a service sends a success.
+    pub(super) const fn succeeds(&mut self) {
+        self.clears.strikes += 1;
+        self.clears.levels += 1;
     }
 
     /// Notes that a call has changed a state. A block lasts for so long from now on.
@@ -67,13 +89,15 @@ impl Blocks {
     ) -> Option<String> {
         match (part, script) {
             (Part::Levels, _) => {
-                self.levels.changed(script, at);
-                None
+                self.levels.changed(script, (at, lasts));
+                self.may_clear(part, script)
             }
             (Part::Strikes, "reset") => {
                 self.strikes.clear();
                 self.full_until = at;
-                None
+                let is_blocked = self.blocked.is_some_and(|(_, until)| at <= until);
+                self.cleared += u64::from(!is_blocked && !self.is_reset);
+                self.may_clear(part, script)
             }
             (Part::Strikes, "refund") => {
                 self.strikes.pop_back();
@@ -81,11 +105,27 @@ impl Blocks {
             }
             (Part::Block, "reset" | "refund") => {
                 self.blocked = None;
-                None
+                (!self.is_reset).then(|| format!("a block is lifted at {at} us that nobody lifts"))
             }
             (Part::Strikes, _) => self.struck(at),
             (Part::Block, _) => self.starts(at, lasts),
         }
+    }
+
+    /// Returns a message if strikes or levels are cleared, and neither a success nor a block has done so.
+    fn may_clear(&mut self, part: Part, script: &str) -> Option<String> {
+        if script != "reset" || self.is_reset {
+            return None;
+        }
+        let (what, left) = match part {
+            Part::Levels => ("levels", &mut self.clears.levels),
+            _ => ("strikes", &mut self.clears.strikes),
+        };
+        let is_left = *left > 0;
+        *left = left.saturating_sub(1);
+        (!is_left).then(|| {
+            format!("the {what} of a key are cleared more often than successes and blocks do")
+        })
     }
 
     fn struck(&mut self, at: Micros) -> Option<String> {
@@ -109,6 +149,7 @@ impl Blocks {
 
     fn starts(&mut self, at: Micros, lasts: Micros) -> Option<String> {
         self.blocks += 1;
+        self.clears.strikes += 1;
         let before = self.blocked.replace((at, at + lasts));
         if let Some(message) = self.levels.starts(at, lasts) {
             return Some(message);
@@ -121,5 +162,65 @@ impl Blocks {
         }
         let (_, until) = before.filter(|(_, until)| at + ROUNDED < *until)?;
         Some(format!("a block starts at {at} us while the key is blocked until {until} us"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRUCK: (Part, &str) = (Part::Strikes, "policy");
+    const CLEARED: (Part, &str) = (Part::Strikes, "reset");
+    const BLOCKED: (Part, &str) = (Part::Block, "gcra");
+
+    /// Returns the message after the last of these changes, a millisecond after each other. None before has one.
+    fn message(blocks: &mut Blocks, changes: &[(Part, &str)]) -> Option<String> {
+        let mut message = None;
+        for (at, (part, script)) in (1..).zip(changes) {
+            assert_eq!(message, None);
+            message = blocks.changed(*part, script, (1_000 * at, 500_000));
+        }
+        message
+    }
+
+    fn blocks() -> Blocks {
+        let mut blocks = Blocks::new(Blocking::CLEARED);
+        blocks.sent = 100;
+        blocks
+    }
+
+    #[test]
+    fn strikes_that_are_cleared_start_no_block() {
+        for (is_cleared, is_found) in [(false, false), (true, true)] {
+            let mut blocks = blocks();
+            blocks.succeeds();
+            let clears: &[_] = if is_cleared { &[CLEARED] } else { &[] };
+            let changes = [&[STRUCK, STRUCK][..], clears, &[STRUCK, BLOCKED]].concat();
+            assert_eq!(message(&mut blocks, &changes).is_some(), is_found);
+            assert_eq!(blocks.cleared, u64::from(is_cleared));
+        }
+    }
+
+    #[test]
+    fn only_successes_and_blocks_clear_strikes() {
+        assert!(message(&mut blocks(), &[STRUCK, CLEARED]).is_some());
+        let after_block = [STRUCK, STRUCK, STRUCK, BLOCKED, CLEARED, CLEARED];
+        assert!(message(&mut blocks(), &after_block).is_some());
+        let mut blocks = blocks();
+        blocks.succeeds();
+        assert!(
+            message(&mut blocks, &[&after_block[..], &[(Part::Levels, "reset")]].concat())
+                .is_none()
+        );
+        assert!(message(&mut blocks, &[(Part::Levels, "reset")]).is_some());
+    }
+
+    #[test]
+    fn nothing_but_a_reset_lifts_a_block() {
+        let changes = [STRUCK, STRUCK, STRUCK, BLOCKED, (Part::Block, "reset")];
+        assert!(message(&mut blocks(), &changes).is_some());
+        let mut blocks = blocks();
+        blocks.is_reset = true;
+        assert!(message(&mut blocks, &changes).is_none());
     }
 }

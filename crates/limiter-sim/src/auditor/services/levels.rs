@@ -50,12 +50,16 @@ impl Levels {
         self.raised.clear();
     }
 
-    /// Notes that a call has changed the levels.
-    pub(super) fn changed(&mut self, script: &str, at: Micros) {
+    /// Notes that a call has changed the levels, all of which are then forgotten after a time.
+    pub(super) fn changed(&mut self, script: &str, (at, forgotten_in): (Micros, Micros)) {
         let Some(forget_after) = self.forget_after else { return };
         match script {
             "reset" => self.until = at,
-            "refund" => self.until = self.until.saturating_sub(forget_after).max(at),
+            "refund" => {
+                // One level at most, less what has drained since it was raised.
+                let least = self.until.saturating_sub(forget_after).max(at);
+                self.until = (at + forgotten_in).clamp(least, self.until.max(least));
+            }
             _ => {
                 self.until = self.until.max(at) + forget_after;
                 let level = |at: Micros| {
@@ -109,7 +113,8 @@ mod tests {
     fn levels() -> Levels {
         let doubling = Some(Doubling { longest: 3_000_000, forget_after: 10_000_000 });
         let (within, lasting) = (1_000_000, 1_000_000);
-        Levels::new(&Blocking { by_refusals: true, strikes: 2, within, lasting, doubling })
+        let by = Blocking { strikes: 2, within, lasting, doubling, ..Blocking::CLEARED };
+        Levels::new(&by)
     }
 
     /// Returns whether a block of so many seconds may start at a time, after levels were raised at others.
@@ -119,7 +124,7 @@ mod tests {
             if index > 0 {
                 levels.raised.clear();
             }
-            levels.changed("gcra", 1_000_000 * at);
+            levels.changed("gcra", (1_000_000 * at, 0));
         }
         levels.starts(1_000_000 * at, 1_000_000 * seconds).is_none()
     }
@@ -150,19 +155,33 @@ mod tests {
     fn a_level_that_is_given_back_or_reset_counts_no_more() {
         for script in ["refund", "reset"] {
             let mut levels = levels();
-            levels.changed("gcra", 100_000_000);
-            levels.changed(script, 101_000_000);
+            levels.changed("gcra", (100_000_000, 0));
+            levels.changed(script, (101_000_000, 0));
             levels.raised.clear();
-            levels.changed("gcra", 102_000_000);
+            levels.changed("gcra", (102_000_000, 0));
             assert!(levels.starts(102_000_000, 2_000_000).is_some(), "{script}");
             assert!(levels.starts(102_000_000, 1_000_000).is_none(), "{script}");
+        }
+    }
+
+    /// Two levels are forgotten at 120. A refund at 104 leaves one of them, and what has drained of the other one.
+    #[test]
+    fn a_refund_gives_back_a_level_at_most() {
+        for (forgotten_in, lasts) in [(0, 2), (6, 2), (11, 3), (99, 3)] {
+            let mut levels = levels();
+            (1..=2).for_each(|_| levels.changed("gcra", (100_000_000, 0)));
+            levels.changed("refund", (104_000_000, 1_000_000 * forgotten_in));
+            levels.raised.clear();
+            levels.changed("gcra", (104_000_000, 0));
+            let starts = levels.starts(104_000_000, 1_000_000 * lasts);
+            assert_eq!(starts, None, "{forgotten_in}");
         }
     }
 
     #[test]
     fn the_longest_block_needs_no_raise_while_all_levels_are_in_use() {
         let mut levels = levels();
-        (1..=4).for_each(|_| levels.changed("gcra", 100_000_000));
+        (1..=4).for_each(|_| levels.changed("gcra", (100_000_000, 0)));
         levels.raised.clear();
         assert!(levels.starts(110_000_000, 2_000_000).is_some());
         assert!(levels.starts(110_000_000, 3_000_000).is_none());
