@@ -19,7 +19,7 @@
 //! - **Leases.** The leases that a limiter has counted, and their permits, are those of the server's replies that have
 //!   reached it ([`grants`]). In the end each permit was spent, unused or given back.
 //! - **Liveness.** After the faults have stopped, no check fails, and each key is admitted at 95 % of its limit, or at a
-//!   lower share by leased counters and several limits: see [`probe`](crate::probe). Then all tasks have ended.
+//!   lower share by leased counters, paced slots and several limits: see [`probe`](crate::probe). Then all tasks have ended.
 //! - **Services.** What rules charge, and how keys are blocked: see [`services`]. **Requests in flight:** see [`in_flight`].
 //!
 //! What faults excuse:

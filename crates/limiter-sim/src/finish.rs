@@ -42,7 +42,7 @@ impl World {
             self.hold_once(holding);
         }
         if plan.block.is_some() && !self.is_violated() {
-            self.block_once(plan.waiting.is_some());
+            self.block_once(plan.waiting(USER).is_some());
         }
         if let Some(block) = plan.block.filter(|it| it.clears_on_success && !self.is_violated()) {
             self.clear_once(&block);
@@ -93,8 +93,8 @@ impl World {
         });
     }
 
-    /// Lets all processes strike a key until it is blocked, and requests of it be refused. A request that waits may strike
-    /// the key after the block, and start another one with those behind it.
+    /// Lets all processes strike a key until it is blocked, and requests of it be refused. A request that `may_wait` can be
+    /// admitted after the block, and go on to strike.
     fn block_once(&mut self, may_wait: bool) {
         let struck = subject(USER, STRUCK);
         let before = self.fresh_blocks(struck);

@@ -119,9 +119,8 @@ impl Tally {
         let without_caller = refunds - self.refunds_failed;
         let failures = unavailable + undetermined + unexpected + short_circuited;
         let seen = self.failed.all() + counters.decided_locally + without_caller;
-        // A list that fell back counts each of its parts, and one error.
-        let lists = self.unknown_parts + (self.begun - self.ended);
-        let least = seen.saturating_sub(lists);
+        // A list that fell back counts each of its parts, and one error. Its caller may have left.
+        let least = seen.saturating_sub(unknown);
         let most = if leases { u64::MAX } else { seen + unknown };
         within("failures", failures, (least, most)).or_else(|| {
             if leases {
@@ -204,6 +203,16 @@ mod tests {
         let set = |it: &mut Counters| (it.unavailable, it.decided_locally) = (1, 1);
         let tally = Tally { fell_back: 1, ..Tally::default() };
         assert!(!disagrees(tally, Known::default(), set));
+    }
+
+    #[test]
+    fn a_part_of_a_list_whose_caller_has_left_may_be_counted_without_a_failure() {
+        for (left, is_found) in [(0, true), (1, false)] {
+            let tally = Tally { fell_back: 1, left, ..Tally::default() };
+            let set = |it: &mut Counters| (it.unavailable, it.decided_locally) = (1, 2);
+            let peeked = Tally { peeks: 1, ..tally };
+            assert_eq!(disagrees(peeked, Known::default(), set), is_found, "{left}");
+        }
     }
 
     #[test]

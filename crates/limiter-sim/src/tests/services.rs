@@ -53,6 +53,15 @@ fn a_seed_with_services_repeats_each_event() {
     assert_ne!(once.hash, simulate(2, None).hash);
 }
 
+/// Requests wait for a slot, and the block is over before that begins. So the key is struck and blocked again.
+#[test]
+fn a_request_may_wait_for_longer_than_a_block() {
+    let services = true;
+    let report = run(&Settings { seed: 5276, faults_for: 0, services, ..Settings::default() });
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(report.services.blocks > 1 && report.services.waited > 0, "{report}");
+}
+
 #[test]
 fn seeds_differ_in_stores_outcomes_and_blocks() {
     let plans: Vec<Plan> =
