@@ -119,6 +119,16 @@ impl World {
                 assert!(reservation.delay().is_none_or(|delay| delay <= horizon(limiter.policy())));
                 self.keep(limiter, by.key, cost, reservation);
             }
+            Operation::TakeUpTo { by, most } => {
+                let limiter = self.of(by);
+                let most = most.get(peek(&limiter, by.key).burst());
+                self.take_up_to(limiter, by.key, most);
+            }
+            Operation::Charge { by, cost } => {
+                let limiter = self.of(by);
+                let cost = cost.get(peek(&limiter, by.key).burst());
+                self.charge(limiter, by.key, cost);
+            }
             Operation::Peek { by } => {
                 peek(&self.of(by), by.key);
             }
@@ -202,6 +212,40 @@ impl World {
         let retry = limiter.check_n(key, cost);
         assert!(retry.is_admitted(), "refused after {wait:?}: {retry:?}");
         self.bound.admit(key, then, cost);
+    }
+
+    fn take_up_to(&mut self, limiter: Limiter, key: u8, most: Cost) {
+        let before = peek(&limiter, key);
+        let taken = limiter.take_up_to(key, most);
+        let Ok(permits) = Cost::new(taken.permits()) else {
+            assert!(!taken.is_admitted(), "{taken:?}");
+            assert!(
+                self.has_waiters(key) || peek(&limiter, key) == before,
+                "a refusal changes nothing"
+            );
+            return;
+        };
+        assert!(taken.delay() == Some(Duration::ZERO) && permits <= most, "{taken:?} of {most}");
+        if self.is_exact(self.clock.now()) && !self.has_waiters(key) {
+            assert_eq!(permits.get(), most.get().min(before.remaining()), "of {before:?}");
+        }
+        self.keep(limiter, key, permits, taken);
+    }
+
+    /// Charges what may exceed the limit, so that the key is not checked by its bound any more.
+    fn charge(&mut self, limiter: Limiter, key: u8, cost: Cost) {
+        let before = peek(&limiter, key).remaining();
+        let charged = limiter.charge(key, cost);
+        assert!(charged.permits() <= cost.get(), "{charged:?} of {cost}");
+        self.bound.forget(key);
+        let after = peek(&limiter, key).remaining();
+        assert!(
+            after <= before.saturating_sub(charged.permits()),
+            "{after} after {before}: {charged:?}"
+        );
+        if let Some(receipt) = charged.into_receipt() {
+            self.receipts.push(Taken { receipt, key, limiter, admission: None });
+        }
     }
 
     fn refund(&mut self, index: usize, keep: u64) {

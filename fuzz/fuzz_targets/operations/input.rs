@@ -11,6 +11,8 @@ pub struct Bytes<'a>(pub &'a [u8]);
 pub enum Operation {
     Check { by: By, cost: AnyCost },
     Reserve { by: By, cost: AnyCost, within: Duration },
+    TakeUpTo { by: By, most: AnyCost },
+    Charge { by: By, cost: AnyCost },
     Peek { by: By },
     Refund { receipt: usize, keep: u64 },
     Reset { by: By },
@@ -136,7 +138,7 @@ impl Bytes<'_> {
     }
 
     pub fn operation(&mut self, algorithms: &[Algorithm]) -> Operation {
-        match self.byte() % 16 {
+        match self.byte() % 18 {
             0..3 => Operation::Check { by: self.by(), cost: self.cost() },
             3..5 => Operation::Reserve { by: self.by(), cost: self.cost(), within: self.nanos() },
             5 => Operation::Peek { by: self.by() },
@@ -153,7 +155,9 @@ impl Bytes<'_> {
                 let (by, cost, within) = (self.by(), self.cost(), self.nanos());
                 Operation::Acquire { by, cost, within: (!within.is_zero()).then_some(within) }
             }
-            14 => Operation::Poll { waiter: self.byte().into() },
+            14 => Operation::TakeUpTo { by: self.by(), most: self.cost() },
+            15 => Operation::Charge { by: self.by(), cost: self.cost() },
+            16 => Operation::Poll { waiter: self.byte().into() },
             _ => Operation::Drop { waiter: self.byte().into() },
         }
     }
