@@ -11,7 +11,7 @@ use crate::{test, workspace};
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["flood"] | ["flood", "--keys", _] => {
+        ["several" | "flood"] | ["flood", "--keys", _] => {
             run_package(shell, "memory", "release", &[&["release"], words.as_slice()].concat())
         }
         [name @ ("memory" | "layer")] | [name @ ("memory" | "layer"), "--quick"] => {
@@ -106,7 +106,7 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
 }
 
 /// What may follow on the command line.
-pub(crate) const OPTIONS: &str = "memory [--quick] | flood [--keys N] | in-flight | layer [--quick] | \
+pub(crate) const OPTIONS: &str = "memory [--quick] | flood [--keys N] | in-flight | several | layer [--quick] | \
                                   fleet [--quick | --audit SECONDS] | redis [--quick] [--scripts [SCRIPT...] | --lists] | \
                                   redis-memory; redis: \
                                   [--server NAME]";

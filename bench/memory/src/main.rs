@@ -1,7 +1,6 @@
-//! Limits in memory beside their peers: time, bytes a key, floods, and requests in flight.
+//! Limits in memory beside their peers: time, bytes a key, floods, requests in flight, and several limits in one call.
 //!
-//! `cargo xtask bench memory`, `cargo xtask bench flood` and `cargo xtask bench in-flight` run it, in the root of the
-//! repository.
+//! `cargo xtask bench` runs it, in the root of the repository, with `memory`, `flood`, `in-flight` or `several`.
 
 mod bytes;
 mod cells;
@@ -14,6 +13,7 @@ mod measure;
 mod operations;
 mod picture;
 mod report;
+mod several;
 mod subjects;
 #[expect(dead_code, reason = "shared with the bench through Redis")]
 #[path = "../../src/table.rs"]
@@ -82,10 +82,11 @@ fn main() -> Result<()> {
             println!("{}\n\n{}", in_flight::CAPTION, in_flight::table(&in_flight::measure(&FULL)));
             Ok(())
         }
+        ["release", "several"] => several::run(&FULL, &RELEASE),
         ["release", "flood"] => flood::run(flood::KEYS),
         ["release", "flood", "--keys", keys] => flood::run(keys.parse()?),
         // Only for this program itself: a process of its own for each limiter whose bytes are counted.
         ["bytes", limiter, keys] => bytes::print(limiter, keys.parse()?),
-        _ => bail!("{arguments:?}: use memory [--quick], in-flight or flood [--keys N]"),
+        _ => bail!("{arguments:?}: use memory [--quick], in-flight, several or flood [--keys N]"),
     }
 }
