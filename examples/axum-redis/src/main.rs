@@ -16,7 +16,8 @@
 //! hello bob
 //! ```
 //!
-//! Now change `basic` in the file to `100/min`: within a second bob has 100 permits minus what he has used.
+//! Now change `basic` in the file to `100/min`: within a second bob has 100 permits minus what he has used. With
+//! `enforced_percent = 0` nothing is refused.
 //! Any number of processes with the same file share its limits.
 
 mod customers;
@@ -35,6 +36,7 @@ use limiter_tower::{
     key::{ExtensionKey, MaybeKey},
     plan::Plans,
     refusal::problem_json,
+    rule::Mode,
 };
 use listen::listen;
 use serde::Deserialize;
@@ -44,7 +46,14 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 struct Settings {
     redis: RedisSettings,
+    rollout: Rollout,
     limits: Policies,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rollout {
+    enforced_percent: u8,
 }
 
 #[tokio::main]
@@ -53,13 +62,14 @@ async fn main() -> Result<()> {
 
     let path = env::args().nth(1).context("usage: example-axum-redis FILE")?;
     let text = fs::read_to_string(&path).context(path.clone())?;
-    let Settings { redis, limits } = toml::from_str(&text).context(path.clone())?;
+    let Settings { redis, rollout, limits } = toml::from_str(&text).context(path.clone())?;
 
     let api = limits.get("api").context("the file has no [limits.api]")?;
     let limiter = redis.connect(api.clone()).await?;
     let plans = Plans::new(limiter.clone(), limits.tiers("api").cloned())?;
     let key = ExtensionKey::new(|customer: &Customer| customer.name.into()).or(ClientIp::peer());
     let rule = Rule::new(limiter, key)
+        .with_mode(Mode::sample(rollout.enforced_percent)?)
         .plan(plans.by_extension(|customer: &Customer| customer.tier, "api")?);
     let layer = RateLimitLayer::all([rule.clone()]).refuse_with(problem_json);
     thread::spawn(move || watch(&path, text, &rule, &plans));
@@ -89,13 +99,15 @@ fn watch(path: &str, text: String, rule: &Rule, plans: &Plans) {
     }
 }
 
-/// Enforces the limits in `text`. Customers keep their debts.
+/// Enforces the limits in `text` for as many keys as it says. Customers keep their debts.
 fn reload(text: &str, rule: &Rule, plans: &Plans) -> Result<()> {
-    let Settings { limits, .. } = toml::from_str(text)?;
+    let Settings { rollout, limits, .. } = toml::from_str(text)?;
+    let mode = Mode::sample(rollout.enforced_percent)?;
     let api = limits.get("api").context("the file has no [limits.api]")?;
     Reload::new()
         .rules(slice::from_ref(rule), [api.clone()])?
         .plans(plans, limits.tiers("api").cloned())?
         .apply();
+    rule.set_mode(mode);
     Ok(())
 }

@@ -103,13 +103,31 @@ fn a_changed_limit_applies_to_what_a_customer_has_used() {
 }
 
 #[test]
+fn a_shadow_refuses_nothing_until_the_limits_are_enforced_again() {
+    let server = Server::start();
+    let file = File::new("shadow", &server);
+    let program = file.start();
+    assert_eq!(admitted(&program, "bob-1"), 10);
+    file.change("enforced_percent = 100", "enforced_percent = 0");
+    let _ = program.line("reloaded");
+    assert_eq!(admitted(&program, "bob-1"), 25);
+    file.change("enforced_percent = 100", "enforced_percent = 101");
+    let log = program.line("so the old limits stay");
+    assert!(log.ends_with("invalid percentage 101: it must be at most 100"), "{log}");
+    assert_eq!(admitted(&program, "bob-1"), 25);
+    file.write(&file.text);
+    let _ = program.line("reloaded");
+    assert_eq!(admitted(&program, "bob-1"), 0);
+}
+
+#[test]
 fn after_an_invalid_change_the_old_limits_stay() {
     let server = Server::start();
     let file = File::new("invalid", &server);
     let program = file.start();
     file.change("basic = \"10/h\"", "basic = \"0/h\"");
     let log = program.line("invalid.toml is invalid, so the old limits stay");
-    assert!(log.ends_with("TOML parse error at line 14, column 9"), "{log}");
+    assert!(log.ends_with("TOML parse error at line 19, column 9"), "{log}");
     let fault = "\"api.tiers.basic\": invalid limit \"0/h\": permits must be at least 1";
     assert_eq!(program.line("api.tiers."), fault);
     file.change("limits.api", "limits.app");
