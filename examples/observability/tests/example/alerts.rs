@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use crate::{
+    buckets::BUCKETS,
     figures::expressions,
     prometheus::{PROMTOOL, binary},
 };
@@ -12,10 +13,9 @@ const GUIDES: [&str; 2] = [
     include_str!("../../../../crates/limiter-redis/docs/guide/production.md"),
     include_str!("../../README.md"),
 ];
-const METRICS: [&str; 2] = [
-    include_str!("../../../../crates/limiter-tower/docs/guide/metrics.md"),
-    include_str!("../../README.md"),
-];
+/// Its tables have all metrics and events of the layer, by tests of limiter-tower.
+const LAYER: &str = include_str!("../../../../crates/limiter-tower/docs/guide/metrics.md");
+const METRICS: [&str; 2] = [LAYER, include_str!("../../README.md")];
 
 #[test]
 fn the_alerts_fire_when_their_tests_say() {
@@ -47,6 +47,24 @@ fn the_alerts_and_the_dashboard_show_all_metrics_and_no_others() {
     let names = words.filter(|word| word.starts_with("ratelimit_"));
     let shown: BTreeSet<_> = names.map(|name| name.trim_end_matches("_bucket")).collect();
     assert_eq!(shown, documented);
+}
+
+#[test]
+fn the_alerts_select_all_events_of_permits_and_no_others() {
+    let (_, events) = LAYER.split_once("| event |").unwrap();
+    let rows = events.lines().skip(1).take_while(|line| line.starts_with('|'));
+    let documented: BTreeSet<_> = rows.filter_map(|line| line.split('`').nth(1)).collect();
+    let selected = ALERTS.split("event=").skip(1).filter_map(|text| text.split('"').nth(1));
+    let selected: BTreeSet<_> = selected.flat_map(|names| names.split('|')).collect();
+    assert_eq!(selected, documented);
+}
+
+#[test]
+fn each_histogram_of_the_layer_has_buckets() {
+    let rows = LAYER.lines().filter(|line| line.contains("` | histogram |"));
+    let histograms: BTreeSet<_> = rows.filter_map(|line| line.split('`').nth(1)).collect();
+    let bucketed: BTreeSet<_> = BUCKETS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(bucketed, histograms);
 }
 
 #[test]

@@ -9,6 +9,8 @@
 )]
 
 mod alerts;
+#[path = "../../src/buckets.rs"]
+mod buckets;
 mod by_curl;
 mod figures;
 mod leases;
