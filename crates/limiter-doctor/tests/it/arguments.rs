@@ -173,6 +173,36 @@ fn the_permissions_in_the_readme_suffice() {
 }
 
 #[test]
+fn the_operators_user_in_the_guide_may_run_all_commands() {
+    let server = Server::start();
+    let guide = include_str!("../../../limiter-redis/docs/guide/production.md");
+    let user = guide.lines().find_map(|line| line.strip_prefix("user doctor ")).unwrap();
+    let user = ["ACL", "SETUSER", "doctor"].into_iter().chain(user.split_whitespace());
+    server.command(&user.collect::<Vec<_>>()).unwrap();
+    for (key, state) in [
+        ("limiter:{sa}:api:gcra", &["SET", "1700000000000000 1 1", "PX", "60000"][..]),
+        ("limiter:{sa}:api:sub-windows.3", &["RPUSH", "1"]),
+        ("limiter:{sa}:api:inflight", &["ZADD", "1700000000000000", "permit"]),
+    ] {
+        server.command(&[&state[..1], &[key], &state[1..]].concat()).unwrap();
+    }
+    let url = server.url().replace("redis://", "redis://doctor:PASSWORD@");
+    for command in [
+        &["report"][..],
+        &["explain", "a", "--name", "api"],
+        &["top"],
+        &["scripts"],
+        &["reset", "a", "--name", "api"],
+    ] {
+        let printed = run(&[&["--url", &url], command].concat(), &[], "");
+        assert!(printed.code < 2, "{printed:?}");
+        let refused = ["NOPERM", "not permitted", "may not"];
+        assert!(!refused.iter().any(|words| printed.out.contains(words)), "{printed:?}");
+    }
+    assert_eq!(server.command(&["DBSIZE"]).unwrap(), ":0");
+}
+
+#[test]
 fn a_private_certificate_is_trusted_by_ssl_cert_file() {
     let tls = Tls::new();
     let server = tls.start();

@@ -5,7 +5,7 @@ use std::{env, fs, time::Duration};
 use limiter_redis::RedisInFlight;
 use limiter_rig::server::Server;
 
-use crate::{limiter, run, take};
+use crate::{limiter, run, subjects::pair, take};
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
 
@@ -15,6 +15,7 @@ async fn sessions_in_the_readme_are_real() {
     let limiter = limiter(&server, "api", "10/min").await;
     take(&limiter, "alice", 3).await;
     take(&limiter, "bob", 9).await;
+    take(&crate::limiter(&server, "login", "5/min").await, pair(), 1).await;
     // Ids with the same letters each time.
     let uploads = RedisInFlight::builder("uploads", 3).seed(1).deadline(Duration::from_secs(5));
     let uploads = uploads.connect(&server.url()).await.unwrap();
@@ -33,7 +34,9 @@ async fn sessions_in_the_readme_are_real() {
         printed += &format!("{line}\n");
         let command = line.strip_prefix("$ limiter-doctor ").filter(|line| !line.contains('<'));
         if let Some(command) = command {
-            let arguments: Vec<&str> = command.split(' ').collect();
+            // As a shell does with a key in quotation marks.
+            let arguments: Vec<&str> =
+                command.split(' ').map(|word| word.trim_matches('\'')).collect();
             let out = run(&arguments, &[("REDIS_URL", &url)], "").out;
             printed += &out.replace(&url, "redis://127.0.0.1:6379");
         }

@@ -1,9 +1,9 @@
 //! Subjects that `explain` and `reset` once reported as fresh: those that are not UTF-8, and those of another node of
 //! a cluster.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
-use limiter_core::{Key, Policy};
+use limiter_core::{Block, Blocks, Key, Policy};
 use limiter_redis::RedisLimiter;
 use limiter_rig::server::{Cluster, Server};
 
@@ -77,6 +77,52 @@ async fn a_key_whose_bytes_were_replaced_where_it_was_shown_is_a_problem() {
     let printed = doctor(&server, &["explain", "a\u{fffd}b", "--name", "api"]);
     assert_eq!(printed.code, 0, "{printed:?}");
     assert!(printed.out.contains("gcra: 1 permit in use"), "{printed:?}");
+}
+
+/// Returns a subject of two parts, as a lockout's.
+pub(crate) fn pair() -> Key<'static> {
+    ("alice", IpAddr::from([192, 0, 2, 1])).into()
+}
+
+#[tokio::test]
+async fn a_subject_of_several_parts_is_found_and_reset_by_its_key() {
+    // As `.or` and `.or_try` mark the keys of their second extractor.
+    let marked = Key::tuple([Key::tuple([]), 1_u32.into(), IpAddr::from([192, 0, 2, 1]).into()]);
+    let hour = Duration::from_secs(3_600);
+    for subject in [pair(), marked] {
+        let server = Server::start();
+        let login = async || limiter(&server, "login", "5/d").await;
+        // Whose states no process has cached.
+        let block = Block::after(1).within(hour).lasting(hour);
+        let blocks = async || Blocks::new(&login().await, &block).unwrap();
+        take(&login().await, &subject, 2).await;
+        for is_blocked in [true, false] {
+            if is_blocked {
+                blocks().await.strike(&subject).await.unwrap();
+            }
+            let printed = doctor(&server, &["--json", "top", "--name", "login"]);
+            let key = printed.json()["subjects"][0]["key"].as_str().unwrap().to_owned();
+            let printed = doctor(&server, &["explain", &key]);
+            assert!(printed.code == 0 && printed.out.contains("gcra: 2 "), "{printed:?}");
+            let of_block = key.replace(":login:", ":login-block:");
+            // Of the key of a block, that key alone is deleted; of the limit's, the block with it.
+            let printed = doctor(&server, &["top", "--name", "login-block"]);
+            assert_eq!(printed.out.contains(&of_block), is_blocked, "{printed:?}");
+            let target = if is_blocked { &of_block } else { &key };
+            let printed = doctor(&server, &["--json", "reset", target]);
+            assert_eq!(printed.json()["deleted"], serde_json::json!([target]), "{printed:?}");
+            assert!(blocks().await.blocked_for(&subject).await.unwrap().is_zero());
+        }
+        assert_eq!(login().await.peek(&subject).await.unwrap().remaining(), 5);
+        // The limit's key lifts a block also where nothing is stored there.
+        blocks().await.strike(&subject).await.unwrap();
+        let key =
+            String::from_utf8(login().await.stored_keys(&subject).unwrap().remove(0)).unwrap();
+        let printed = doctor(&server, &["--json", "reset", &key]);
+        let deleted = serde_json::json!([key.replace(":login:", ":login-block:")]);
+        assert_eq!(printed.json()["deleted"], deleted, "{printed:?}");
+        assert!(blocks().await.blocked_for(&subject).await.unwrap().is_zero());
+    }
 }
 
 /// Returns a limiter on a cluster.
