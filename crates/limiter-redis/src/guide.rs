@@ -27,6 +27,8 @@
 /// [`set_processes`]: crate::RedisLimiter::set_processes
 pub mod failure {}
 
+/// [share]: crate::guide::failure#the-local-share
+// Above, as for `production`.
 #[doc = include_str!("../docs/guide/fleet.md")]
 ///
 /// [`Builder::lease`]: crate::Builder::lease
@@ -37,7 +39,6 @@ pub mod failure {}
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
 /// [`RedisLimiter::lease`]: crate::RedisLimiter::lease
 /// [`Source::Lease`]: limiter_core::Source::Lease
-/// [`failure`]: crate::guide::failure
 pub mod fleet {}
 
 /// [`ConnectOptions`]: crate::ConnectOptions
@@ -49,12 +50,14 @@ pub mod fleet {}
 /// [`set_processes`]: crate::RedisLimiter::set_processes
 /// [`with_required_connection`]: crate::ConnectOptions::with_required_connection
 /// [addresses]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html#addresses
+/// [alerts]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/metrics/index.html#alerts
 /// [choosing]: https://docs.rs/limiter-core/latest/limiter_core/guide/choosing/index.html
 /// [doctor]: https://docs.rs/crate/limiter-doctor/latest
 /// [events]: crate::guide::failure#watch-it
 /// [failure]: crate::guide::failure
 /// [fleet]: crate::guide::fleet
 /// [guarantees]: https://docs.rs/limiter-core/latest/limiter_core/guide/laws/index.html
+/// [hung]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/in_flight/index.html
 /// [keys]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html
 /// [limits]: crate::states#several-limits
 /// [metrics]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/metrics/index.html
@@ -64,6 +67,7 @@ pub mod fleet {}
 /// [operation]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/operation/index.html
 /// [order]: crate::guide::failure#what-happens-in-order
 /// [quota]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/migration/index.html#another-quota-in-production
+/// [reload]: https://docs.rs/limiter-tower/latest/limiter_tower/struct.Reload.html
 /// [several]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/several/index.html
 /// [share]: crate::guide::failure#the-local-share
 /// [States]: crate::states#memory

@@ -98,8 +98,22 @@ fn the_list_has_the_scripts_of_all_policies() {
 fn the_documents_list_all_commands() {
     let documents = include_str!("../lib.rs");
     let scripts = scripts::SCRIPT_COMMANDS.iter().chain(scripts::IN_FLIGHT_COMMANDS);
-    for command in scripts::CALL_COMMANDS.iter().chain(scripts) {
-        let permission = format!("+{}", command.to_lowercase());
-        assert!(documents.contains(&permission), "{permission} is missing in src/lib.rs");
+    let permissions = scripts::CALL_COMMANDS.iter().chain(scripts);
+    let permissions = permissions.map(|command| format!("+{}", command.to_lowercase()));
+    let permissions: BTreeSet<_> = permissions.collect();
+    for permission in &permissions {
+        assert!(documents.contains(permission), "{permission} is missing in src/lib.rs");
     }
+    let guide = include_str!("../../docs/guide/production.md");
+    let of_user = |name: &str| {
+        let begin = format!("user {name} ");
+        let user = guide.lines().find_map(|line| line.strip_prefix(&begin)).unwrap();
+        let words = user.split_whitespace().filter(|word| word.starts_with('+'));
+        words.map(ToString::to_string).collect::<BTreeSet<_>>()
+    };
+    let by_connections = ["+client|setname", "+ping"].map(ToString::to_string);
+    let expected = permissions.into_iter().chain(by_connections).collect();
+    assert_eq!(of_user("limiter"), expected, "the service's user in docs/guide/production.md");
+    // The doctor's own tests run all of its commands as this user.
+    assert!(of_user("doctor").is_superset(&expected), "the doctor's user in production.md");
 }
