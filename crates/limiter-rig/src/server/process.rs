@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+#[cfg(unix)]
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
@@ -71,15 +72,17 @@ impl Drop for Process {
 /// folder: an aborted or interrupted test runs no destructors.
 fn guard(server: &Child, folder: &Folder) -> io::Result<Child> {
     // Nothing is ever written: reading ends when the system closes the other end of the pipe.
-    Command::new("sh")
+    let mut shell = Command::new("sh");
+    // Out of reach of an interrupt from the keyboard.
+    #[cfg(unix)]
+    shell.process_group(0);
+    shell
         .args(["-c", r#"read -r line; kill -KILL "$1"; rm -r "$2""#, "guard"])
         .arg(server.id().to_string())
         .arg(&folder.0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Out of reach of an interrupt from the keyboard.
-        .process_group(0)
         .spawn()
 }
 
