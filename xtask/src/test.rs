@@ -78,14 +78,7 @@ pub(crate) fn choose(shell: &Shell) -> Result<PathBuf> {
         Err(error) if env::var_os("LIMITER_SERVER").is_some() => return Err(error.into()),
         Err(_) => {}
     }
-    for release in RELEASES {
-        if let Some(path) = release.fetched(shell)? {
-            return Ok(path);
-        }
-    }
-    let Some(first) = RELEASES.first() else { anyhow::bail!("no servers are listed") };
-    eprintln!("no server at hand: fetching {}", first.name);
-    first.path(shell)
+    servers::fetch_any(shell)
 }
 
 /// All packages, unless the arguments choose some.
