@@ -72,7 +72,7 @@ impl Host {
         Ok(seconds("used_cpu_sys")? + seconds("used_cpu_user")?)
     }
 
-    /// Prints the server's version, the machine, its load, and the pinning.
+    /// Prints the server's version, the machine, its load, the compiler, and the pinning.
     pub(crate) fn describe(&self) -> Result<()> {
         let valkey =
             self.info("server", "valkey_version").map(|version| format!("Valkey {version}"));
@@ -87,6 +87,7 @@ impl Host {
         let load = read("/proc/loadavg");
         let date = Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).output()?.stdout;
         let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output()?.stdout;
+        let compiler = Command::new("rustc").arg("--version").output()?.stdout;
         println!("Commit: {}", String::from_utf8_lossy(&commit).trim());
         println!("Date: {}", String::from_utf8_lossy(&date));
         println!(
@@ -101,6 +102,10 @@ impl Host {
             std::env::consts::OS,
             read("/proc/sys/kernel/osrelease").trim(),
             load.split(' ').next().unwrap_or("unknown"),
+        );
+        println!(
+            "Compiler: {}, profile `release`, without LTO.",
+            String::from_utf8_lossy(&compiler).trim()
         );
         match &self.pinned {
             Some((server, client)) => println!(

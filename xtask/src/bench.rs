@@ -73,7 +73,7 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
                 let name =
                     name.with_context(|| format!("--server needs one of {}", servers::names()))?;
                 server = Some(Release::named(name)?.path(shell)?);
-                report = Some(format!("docs/benchmarks/{name}.md"));
+                report = Some(name);
             }
             name if passed_on.contains(&"--scripts") && !name.starts_with('-') => {
                 passed_on.push(name);
@@ -93,7 +93,12 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
             .args(&passed_on)
             .env("LIMITER_SERVER", server)
             .quiet();
-    match report.filter(|_| passed_on == ["redis"]) {
+    let report = match (report, passed_on.as_slice()) {
+        (Some(name), ["redis"]) => Some(name),
+        (Some(_), ["redis-memory"]) => Some("redis-memory"),
+        _ => None,
+    };
+    match report.map(|name| format!("docs/benchmarks/{name}.md")) {
         Some(report) => {
             let text = bench.read()?;
             println!("{text}");

@@ -49,15 +49,17 @@ fn report(rounds: usize, full: u64, compared: u64) -> Result<String> {
     let server = Server::start();
     let date = Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).output()?.stdout;
     let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output()?.stdout;
+    let compiler = Command::new("rustc").arg("--version").output()?.stdout;
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
     let mut text = format!(
         "Printed by `cargo xtask bench fleet`.\nCommit: {}\nDate: {}\nMachine: {}, {} processors, which the server and \
-         all processes share.\n",
+         all processes share.\nCompiler: {}, profile `release`, without LTO.\n",
         String::from_utf8_lossy(&commit).trim(),
         String::from_utf8_lossy(&date).trim(),
         model.unwrap_or("an unknown processor"),
         std::thread::available_parallelism()?,
+        String::from_utf8_lossy(&compiler).trim(),
     );
     text.push_str(&speed::report(&server, rounds, full)?);
     text.push_str(&single::report(&server, rounds)?);
