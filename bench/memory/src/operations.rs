@@ -94,19 +94,61 @@ fn operation<'a>(
     Runner { name, run: Box::new(run) }
 }
 
+/// The most that an operation may take.
+#[derive(Clone, Copy)]
+enum Target {
+    /// Of the time of a check.
+    Ratio(f64),
+    Nanos(f64),
+}
+
+impl Target {
+    fn of(operation: &str) -> Option<Self> {
+        match operation {
+            "a check through another quota's handle" => Some(Self::Ratio(1.50)),
+            "three demands by `decide`" => Some(Self::Ratio(3.60)),
+            "`with_policy`, a quota seen before" => Some(Self::Nanos(100.0)),
+            _ => None,
+        }
+    }
+
+    fn show(self) -> String {
+        match self {
+            Self::Ratio(most) => format!("{most:.2}"),
+            Self::Nanos(most) => format!("{most:.0} ns"),
+        }
+    }
+
+    /// Returns what was measured if it is above the target.
+    fn missed(self, operation: &Measured, check: &Measured) -> Option<String> {
+        let ((median, ..), most, unit) = match self {
+            Self::Ratio(most) => {
+                (operation.nanos.over(&check.nanos).quartiles(), most, "times a check")
+            }
+            Self::Nanos(most) => (operation.nanos.quartiles(), most, "ns"),
+        };
+        (median > most).then(|| format!("{median:.2} {unit}"))
+    }
+}
+
+/// Returns a line for each operation that misses its target.
+pub(crate) fn missed(measured: &[Measured]) -> String {
+    let of_operation = |operation: &Measured| {
+        let target = Target::of(operation.name)?;
+        let missed = target.missed(operation, &measured[0])?;
+        Some(format!("- {}: {missed}, and the target is {}\n", operation.name, target.show()))
+    };
+    measured.iter().filter_map(of_operation).collect()
+}
+
 /// Returns the table of what was measured.
 pub(crate) fn table(measured: &[Measured]) -> Table {
     let mut table = Table::new(&["operation", "ns", "ratio to a check", "target"]);
     for operation in measured {
-        let target = match operation.name {
-            "a check through another quota's handle" => "1.50",
-            "three demands by `decide`" => "3.60",
-            "`with_policy`, a quota seen before" => "100 ns",
-            _ => "",
-        };
+        let target = Target::of(operation.name).map_or_else(String::new, Target::show);
         let ratio = operation.nanos.over(&measured[0].nanos).show(1.0, 2);
         let nanos = operation.nanos.show(1.0, 1);
-        table.row([operation.name.to_owned(), nanos, ratio, target.to_owned()]);
+        table.row([operation.name.to_owned(), nanos, ratio, target]);
     }
     table
 }

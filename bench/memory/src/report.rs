@@ -31,6 +31,9 @@ const ONE_KEY_REFUSED: f64 = 1.20;
 /// The most bytes that a key of ours may take.
 const MOST_BYTES: f64 = 40.0;
 
+/// The most bytes that a limiter with room for one key may take.
+const MOST_BYTES_ALONE: f64 = 1_024.0;
+
 impl Target {
     /// Returns the target of a cell. Integers and addresses have none but in a flood.
     fn of(cell: &Cell, profile: &Profile) -> Option<Self> {
@@ -119,7 +122,7 @@ fn render(
         effort.rounds,
         effort.turn.as_millis(),
     );
-    targets(&mut text, profile, cells, bytes)?;
+    targets(&mut text, profile, cells, bytes, operations)?;
     text += "## One key for all\n\nns a check. Ours has room for one key and checks `\"all\"`; the others have a \
              limiter without keys. Quotas: 5,000,000/s with a burst of 4 billion, and 1/h for \
              refusals. leaky-bucket reads no clock as long as it has permits.\n\n";
@@ -175,7 +178,7 @@ fn render(
     let mut table = Table::new(&["limiter", "bytes", "target"]);
     for (index, Bytes { name, bytes }) in bytes.iter().enumerate() {
         let target = match *name {
-            bytes::ONE_KEY => "1024".to_owned(),
+            bytes::ONE_KEY => format!("{MOST_BYTES_ALONE:.0}"),
             _ if index == 0 => format!("{MOST_BYTES:.0}"),
             _ => String::new(),
         };
@@ -186,7 +189,13 @@ fn render(
 }
 
 /// Appends which targets are missed.
-fn targets(text: &mut String, profile: &Profile, cells: &[Cell], bytes: &[Bytes]) -> Result<()> {
+fn targets(
+    text: &mut String,
+    profile: &Profile,
+    cells: &[Cell],
+    bytes: &[Bytes],
+    operations: &[Measured],
+) -> Result<()> {
     let of_cell = |cell| Some((cell, Target::of(cell, profile)?));
     let targets: Vec<(&Cell, Target)> = cells.iter().filter_map(of_cell).collect();
     let missed = || targets.iter().filter(|(cell, target)| !target.is_met(cell));
@@ -194,7 +203,7 @@ fn targets(text: &mut String, profile: &Profile, cells: &[Cell], bytes: &[Bytes]
         text,
         "## Targets\n\nRatio to governor, at most: keyed by {} {:.2}, with one key for all {ONE_KEY_ADMITTED:.2}, \
          or {ONE_KEY_REFUSED:.2} where it is refused, and in a flood of fresh keys {FRESH:.2}. A key: \
-         {MOST_BYTES:.0} bytes; a limiter with room for one key: 1,024.\n\n{} of {} cells miss their target.\n",
+         {MOST_BYTES:.0} bytes; a limiter with room for one key: {MOST_BYTES_ALONE:.0}.\n\n{} of {} cells miss their target.\n",
         String::KIND,
         profile.keyed,
         missed().count(),
@@ -208,9 +217,19 @@ fn targets(text: &mut String, profile: &Profile, cells: &[Cell], bytes: &[Bytes]
         }
         writeln!(text, "{table}")?;
     }
-    let ours = bytes.first().map_or(f64::NAN, |bytes| bytes.bytes);
-    let verdict = if ours <= MOST_BYTES { "meets" } else { "misses" };
-    writeln!(text, "A key takes {ours:.1} bytes, which {verdict} its target.\n")?;
+    for (index, Bytes { name, bytes }) in bytes.iter().enumerate() {
+        let (what, most) = match *name {
+            bytes::ONE_KEY => ("A limiter with room for one key", MOST_BYTES_ALONE),
+            _ if index == 0 => ("A key", MOST_BYTES),
+            _ => continue,
+        };
+        let verdict = if *bytes <= most { "meets" } else { "misses" };
+        writeln!(text, "{what} takes {bytes:.1} bytes, which {verdict} its target.\n")?;
+    }
+    let missed = operations::missed(operations);
+    if !missed.is_empty() {
+        writeln!(text, "Other operations that miss their target:\n\n{missed}")?;
+    }
     Ok(())
 }
 
