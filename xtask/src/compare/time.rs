@@ -35,8 +35,10 @@ pub(super) fn table() -> Result<()> {
     println!(
         "## Time of a decision\n\nNanoseconds for a decision, by one thread on a machine with {processors} processors: \
          the median of {ROUNDS} rounds of {} decisions, and the range of the middle half of the \
-         rounds.\n",
-        BATCH * BATCHES
+         rounds. Keys are integers. In each round, {BATCH} decisions before these fill the cache. \
+         With {KEYS} keys, a log grows to {} entries.\n",
+        BATCH * BATCHES,
+        ROUNDS * (1 + BATCHES as usize),
     );
     println!(
         "| algorithm | admitted, 1 key | refused, 1 key | admitted, {KEYS} keys | refused, {KEYS} keys |"
@@ -92,7 +94,7 @@ fn races(plenty: &Contender, few: &Contender) -> Result<[Race; 4]> {
 impl Race {
     fn run(&mut self) -> Result<()> {
         let mut time = Duration::ZERO;
-        for _ in 0..BATCHES {
+        for batch in 0..=BATCHES {
             let begin = Instant::now();
             let mut admitted = 0;
             for number in 0..u64::from(BATCH) {
@@ -101,7 +103,10 @@ impl Race {
                 let decision = self.limiter.check(key);
                 admitted += u32::from(decision.is_admitted());
             }
-            time += begin.elapsed();
+            // The first one fills the cache again, because the other limiters have evicted this one.
+            if batch > 0 {
+                time += begin.elapsed();
+            }
             // About one key in a thousand shares a place, and may be refused.
             let expected = if self.admits { BATCH } else { 0 };
             ensure!(admitted.abs_diff(expected) < BATCH / 100, "{admitted} of {BATCH} admitted");
