@@ -18,9 +18,9 @@ const LARGEST_EXAMPLE: f64 = 10_000.0;
 /// The figures of these files are those of their day.
 const DATED: [&str; 2] = ["CHANGELOG.md", "docs/decisions/"];
 
-/// A figure is in a link `[31 ns](BENCHMARKS.md#keyed-by-str "10,000 | uniform")` to a benchmark page or a decision, and
-/// each number of it is in the linked section: in the lines that contain the title, if there is one. Documents that
-/// rustdoc shows can't link out of their crate. There, the link is a comment behind the figure:
+/// A figure is in a link `[31 ns](BENCHMARKS.md#keyed-by-str "10,000 | uniform")` to a benchmark page, and each number of
+/// it is in the linked section: in the lines that contain the title, if there is one. Documents that rustdoc shows
+/// can't link out of their crate. There, the link is a comment behind the figure:
 /// `31 ns <!-- BENCHMARKS.md#keyed-by-str "10,000 | uniform" -->`, with a path from the root.
 pub(super) fn measured(tree: &Tree) -> Vec<Finding> {
     let documents = tree.0.iter().filter(|file| file.extension() == "md" && !is_page(&file.path));
@@ -234,8 +234,7 @@ impl<'a> Link<'a> {
 
     /// Whether it leads to where figures are from.
     fn is_source(&self) -> bool {
-        let is_decision = !self.path.contains(':') && self.path.starts_with("docs/decisions/");
-        is_page(&self.path) || is_decision
+        is_page(&self.path)
     }
 }
 
