@@ -1,5 +1,5 @@
-#![doc = include_str!("../README.md")]
-//!
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 //! [`Event`]: crate::Event
 //! [`EventKind::name`]: crate::EventKind::name
 //! [`host`]: crate::ThrottleLayer::host
@@ -11,8 +11,8 @@
 //! [`ThrottleError`]: crate::ThrottleError
 //! [`ThrottleLayer::with_limiter`]: crate::ThrottleLayer::with_limiter
 //! [`within`]: crate::ThrottleLayer::within
-
-#![cfg_attr(docsrs, feature(doc_cfg))]
+// Above, because the first definition counts: the README's own ones are for its readers outside of rustdoc.
+#![doc = include_str!("../README.md")]
 
 mod advice;
 mod announcement;

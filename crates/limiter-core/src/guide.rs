@@ -4,6 +4,27 @@
 //! These are chapters of a larger guide. Its table of contents is `docs/guide.md` in the repository. The
 //! other chapters are in `limiter_tower::guide` and `limiter_redis::guide`.
 //!
+//! [`charge`]: crate::Limiter::charge
+//! [`decide`]: crate::decide
+//! [`Limiter`]: crate::Limiter
+//! [`Limiter::charge`]: crate::Limiter::charge
+//! [`Limiter::known_quotas`]: crate::Limiter::known_quotas
+//! [`ManualClock`]: crate::ManualClock
+//! [`Policy::aligned_window`]: crate::Policy::aligned_window
+//! [`Policy::all_of`]: crate::Policy::all_of
+//! [`Policy::fixed_window`]: crate::Policy::fixed_window
+//! [`Policy::gcra`]: crate::Policy::gcra
+//! [`Policy::leaky_queue`]: crate::Policy::leaky_queue
+//! [`Policy::sliding_counter`]: crate::Policy::sliding_counter
+//! [`Policy::sliding_log`]: crate::Policy::sliding_log
+//! [`Policy::sub_windows`]: crate::Policy::sub_windows
+//! [`Policy::with_horizon`]: crate::Policy::with_horizon
+//! [`Receipt::keep`]: crate::Receipt::keep
+//! [`sibling`]: crate::Limiter::sibling
+//! [`take_up_to`]: crate::Limiter::take_up_to
+//! [`WaitingLimiter`]: crate::WaitingLimiter
+//! [families]: crate::Policy::families
+// Above, because the first definition counts: the files' own ones are for their readers outside of rustdoc.
 #![doc = include_str!("../docs/guide/which-algorithm.md")]
 //!
 //! # Measured
@@ -49,28 +70,18 @@
 #![doc = include_str!("../docs/guide/two-quotas.md")]
 //!
 #![doc = include_str!("../docs/turns.md")]
-//!
-//! [families]: Policy::families
-//! [`take_up_to`]: Limiter::take_up_to
-//! [`charge`]: Limiter::charge
-//! [`decide`]: crate::decide
-//! [`sibling`]: Limiter::sibling
 
-#[cfg(doc)]
-use crate::{Limiter, ManualClock, Policy, Receipt, WaitingLimiter};
-
-#[doc = include_str!("../docs/guide/choosing.md")]
-///
 /// [charge]: crate::Limiter::charge
+#[doc = include_str!("../docs/guide/choosing.md")]
 pub mod choosing {}
 
-#[doc = include_str!("../docs/guide/in-flight.md")]
-///
-/// [`InFlightLimiter`]: crate::InFlightLimiter
-/// [`InFlightBuilder::max_waiting`]: crate::InFlightBuilder::max_waiting
 /// [`InFlight::set_limit`]: crate::InFlight::set_limit
 /// [`InFlight::stats`]: crate::InFlight::stats
+/// [`InFlightBuilder::max_waiting`]: crate::InFlightBuilder::max_waiting
+/// [`InFlightLimiter`]: crate::InFlightLimiter
+#[doc = include_str!("../docs/guide/in-flight.md")]
 pub mod in_flight {}
 
+/// [`Limiter::charge`]: crate::Limiter::charge
 #[doc = include_str!("../docs/guide/laws.md")]
 pub mod laws {}

@@ -14,15 +14,10 @@
 //! These are chapters of a larger guide. Its table of contents is `docs/guide.md` in the repository. The
 //! other chapters are in [`limiter_core::guide`] and `limiter_redis::guide`.
 
-/// Pages from files, with the items that they link to. A file can't define them itself, because what
-/// shows it outside of rustdoc would show dead links.
+/// Pages from files, with the items that they link to. These definitions are above, because the first one counts: the
+/// files' own ones are for their readers outside of rustdoc.
 macro_rules! pages {
     ($($name:ident)*) => {$(
-        #[cfg_attr(
-            any(feature = "axum", not(doctest)),
-            doc = include_str!(concat!("../docs/guide/", stringify!($name), ".md"))
-        )]
-        ///
         /// [`Admission::strike`]: crate::ask::Admission::strike
         /// [`behind`]: crate::ClientIp::behind
         /// [`Blocks`]: limiter_core::Blocks
@@ -43,11 +38,11 @@ macro_rules! pages {
         /// [`Headers`]: crate::headers::Headers
         /// [`HoldGuard`]: crate::in_flight::HoldGuard
         /// [`HoldGuard::lost`]: crate::in_flight::HoldGuard::lost
+        /// [`hops`]: crate::ClientIp::hops
         /// [`in_flight`]: crate::guide::in_flight
         /// [`InFlight`]: limiter_core::InFlight
         /// [`InFlightEvent`]: crate::in_flight::InFlightEvent
         /// [`InFlightRule`]: crate::InFlightRule
-        /// [`hops`]: crate::ClientIp::hops
         /// [`ipv6_prefix`]: crate::ClientIp::ipv6_prefix
         /// [`key_fn`]: crate::key::key_fn
         /// [`KeyExtractor`]: crate::key::KeyExtractor
@@ -60,6 +55,7 @@ macro_rules! pages {
         /// [`observe`]: crate::RateLimitLayer::observe
         /// [`on_store_failure`]: crate::Rule::on_store_failure
         /// [`operation`]: crate::guide::operation
+        /// [`PermitLost`]: crate::in_flight::PermitLost
         /// [`Plan`]: crate::plan::Plan
         /// [`Plans`]: crate::plan::Plans
         /// [`Plans::by_extension`]: crate::plan::Plans::by_extension
@@ -74,17 +70,21 @@ macro_rules! pages {
         /// [`Reload`]: crate::Reload
         /// [`RequestPermit`]: crate::in_flight::RequestPermit
         /// [`RequestPermit::hold`]: crate::in_flight::RequestPermit::hold
-        /// [`PermitLost`]: crate::in_flight::PermitLost
         /// [`Rule`]: crate::Rule
         /// [`Rule::ask`]: crate::Rule::ask
         /// [`Rule::block`]: crate::Rule::block
         /// [`Rule::block_by_response`]: crate::Rule::block_by_response
+        /// [`Rule::peek`]: crate::Rule::peek
         /// [`Rule::reset`]: crate::Rule::reset
         /// [`Rule::set_policy`]: crate::Rule::set_policy
         /// [`several`]: crate::guide::several
         /// [`skip`]: crate::RateLimitLayer::skip
         /// [`switch_off`]: crate::RateLimitLayer::switch_off
         /// [`text`]: crate::refusal::text
+        #[cfg_attr(
+            any(feature = "axum", not(doctest)),
+            doc = include_str!(concat!("../docs/guide/", stringify!($name), ".md"))
+        )]
         pub mod $name {}
     )*};
 }

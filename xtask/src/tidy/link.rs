@@ -1,18 +1,31 @@
 //! Links in documents lead somewhere.
 
+mod reference;
+
 use std::collections::HashMap;
 
+use self::reference::{definition, undefined, undefined_for_rustdoc};
 use super::{File, Finding, Tree};
 
 /// Each relative link in a Markdown file, or in one that is included as documentation, names a
 /// file or folder of the repository, and each anchor a heading of its file. Addresses of other sites
-/// are well-formed; nothing asks whether they exist.
+/// are well-formed; nothing asks whether they exist. Readers outside of rustdoc find a definition for each reference
+/// of a README or a chapter, and rustdoc finds another one that leads to the item.
 pub(super) fn resolves(tree: &Tree) -> Vec<Finding> {
     let included: Vec<String> = tree.0.iter().flat_map(included).collect();
     let documents = tree.0.iter();
     let documents =
         documents.filter(|file| file.extension() == "md" || included.contains(&file.path));
-    documents.flat_map(|file| dead_links(tree, file)).collect()
+    documents
+        .flat_map(|file| {
+            let mut findings = dead_links(tree, file);
+            if file.extension() == "md" {
+                findings.extend(undefined(file));
+                findings.extend(undefined_for_rustdoc(tree, file));
+            }
+            findings
+        })
+        .collect()
 }
 
 fn dead_links(tree: &Tree, file: &File) -> Vec<Finding> {
@@ -129,8 +142,7 @@ pub(crate) fn targets(text: &str) -> Vec<String> {
 /// What the links of a line lead to: `[text](target "title")`, `[name]: target` and `<https://...>`.
 fn links(line: &str) -> Vec<&str> {
     let inline = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
-    let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
-    let definition = definition.and_then(|(_, rest)| rest.split(' ').next());
+    let definition = definition(line).map(|(_, target)| target);
     let bare = line.split('<').skip(1).filter_map(|rest| rest.split_once('>'));
     // A space is in the attributes of an HTML element.
     let is_link = |target: &&str| target.contains("://") && !target.contains(' ');
