@@ -46,6 +46,7 @@ macro_rules! pages {
         /// [`ipv6_prefix`]: crate::ClientIp::ipv6_prefix
         /// [`key_fn`]: crate::key::key_fn
         /// [`KeyExtractor`]: crate::key::KeyExtractor
+        /// [`keys`]: crate::guide::keys
         /// [`KeySource`]: crate::key::KeySource
         /// [`ManualClock`]: limiter_core::ManualClock
         /// [`MatchedPathKey`]: crate::key::MatchedPathKey

@@ -1,6 +1,6 @@
 //! References such as [`item`], which need a definition wherever a document is shown.
 
-use super::{included, prose};
+use super::{included, is_path, links, prose, without_code};
 use crate::tidy::{File, Finding, Tree};
 
 /// Chapters that define their references for rustdoc alone, in their crate's guide.rs.
@@ -33,7 +33,7 @@ pub(super) fn undefined(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// The definitions of a file that rustdoc shows, if they lead to files, and no others are in what includes it.
+/// What a file that rustdoc shows links to other files, unless what includes it defines another target.
 pub(super) fn undefined_for_rustdoc(tree: &Tree, file: &File) -> Vec<Finding> {
     let source = match (file.path.split_once("/docs/guide/"), file.path.split_once("/README.md")) {
         (Some((krate, _)), _) => tree.get(&format!("{krate}/src/guide.rs")),
@@ -43,15 +43,28 @@ pub(super) fn undefined_for_rustdoc(tree: &Tree, file: &File) -> Vec<Finding> {
         (None, None) => None,
     };
     let Some(source) = source else { return Vec::new() };
+    let mut findings = Vec::new();
+    for (number, line) in prose(file) {
+        let line = without_code(line);
+        let to_files = links(&line).into_iter().filter(|target| is_path(target));
+        if definition(&line).is_none() {
+            let remedy =
+                "write [text][label], and define the label here and where this is included";
+            findings.extend(to_files.map(|target| {
+                file.finding(number, format!("link to {target} that is dead in rustdoc; {remedy}"))
+            }));
+        }
+    }
     let definitions = prose(file).into_iter();
     let definitions = definitions.filter_map(|(number, line)| Some((number, definition(line)?)));
-    let to_files = definitions.filter(|(_, (_, target))| !target.contains("://"));
+    let to_files = definitions.filter(|(_, (_, target))| is_path(target));
     let unknown = to_files.filter(|(_, (label, _))| !source.text.contains(&format!("[{label}]: ")));
     let message = |label: &str| {
         let path = &source.path;
         format!("definition of [{label}] that is dead in rustdoc; define it above, too, in {path}")
     };
-    unknown.map(|(number, (label, _))| file.finding(number, message(label))).collect()
+    findings.extend(unknown.map(|(number, (label, _))| file.finding(number, message(label))));
+    findings
 }
 
 /// The labels of `[label]` and `[text][label]`.
@@ -163,7 +176,8 @@ mod tests {
         let path = "crates/a/docs/guide/b.md";
         assert_eq!(undefined_in(path, "[`Quota`]: b.md"), 0);
         assert_eq!(undefined_in(path, "[`Policy`]: b.md"), 1);
-        assert_eq!(undefined_in(path, "[`Policy`]: https://example.com"), 0);
+        assert_eq!(undefined_in(path, "[`Policy`]: https://example.com [x](#a-part)\n# A part"), 0);
+        assert_eq!(undefined_in(path, "[policy](b.md) [a](https://example.com) `[x](b.md)`"), 1);
 
         let readme = ("crates/a/README.md", "[`Policy`]: README.md");
         let shown = ("crates/a/src/lib.rs", "#![doc = include_str!(\"../README.md\")]");
