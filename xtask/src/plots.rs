@@ -16,7 +16,7 @@ use xshell::Shell;
 const FOLDER: &str = "crates/limiter-core/docs";
 
 /// The picture of the README.
-const OVERVIEW: &str = "docs/algorithms.svg";
+const OVERVIEW: &str = "docs/pictures/algorithms.svg";
 
 /// The algorithms in it, by their slugs.
 const OVERVIEW_OF: [&str; 4] = ["gcra", "fixed-window", "sliding-counter", "exact-log"];

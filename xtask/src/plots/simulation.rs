@@ -17,7 +17,7 @@ use super::{
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-pub(super) const PATH: &str = "docs/simulation.svg";
+pub(super) const PATH: &str = "docs/pictures/simulation.svg";
 
 /// The series, which a test of limiter-sim compares with a run.
 const TABLE: &str = "crates/limiter-sim/picture.csv";
