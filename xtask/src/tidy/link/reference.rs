@@ -19,14 +19,13 @@ pub(super) fn undefined(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     for lines in prose.split(|(_, line)| line.trim().is_empty()) {
         let text = lines.iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n");
-        for label in references(&text).into_iter().map(normal) {
+        for label in references(&text) {
             // A label that is wrapped is found at the first line of its paragraph.
-            let has_label = |(_, line): &&(usize, &str)| normal(line).contains(&label);
-            let number = lines.iter().find(has_label).or(lines.first()).map_or(1, |line| line.0);
-            if !defined.contains(&label) {
+            let at = lines.iter().find(|(_, line)| line.contains(label)).or(lines.first());
+            if !defined.contains(&normal(label)) {
                 let remedy = "define it in this file, or write it without brackets";
-                findings
-                    .push(file.finding(number, format!("undefined reference [{label}]; {remedy}")));
+                let message = format!("undefined reference [{label}]; {remedy}");
+                findings.push(file.finding(at.map_or(1, |line| line.0), message));
             }
         }
     }
