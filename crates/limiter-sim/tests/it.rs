@@ -52,6 +52,23 @@ fn seeds_run_until_so_many_faults_have_happened() {
 }
 
 #[test]
+fn each_kind_of_runs_is_a_section_of_the_record() {
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/sections.txt");
+    // The second seed is run once more with services, the third with requests in flight.
+    std::fs::write(path, "1\n4\n6\n").unwrap();
+    let output =
+        simulate(&["--processes", "1", "--faults-for", "500000", "--sections", "--seeds", path]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let sections: Vec<_> = text.split("\n## ").skip(1).collect();
+    let begins = ["Limiters\n\n3 runs, ", "Services\n\n1 runs, ", "Requests in flight\n\n1 runs, "];
+    assert_eq!(sections.len(), begins.len(), "{text}");
+    for (section, begin) in sections.into_iter().zip(begins) {
+        assert!(section.starts_with(begin), "{text}");
+        assert!(section.contains(" 0 violations\n\n| fault | times |\n|---|---:|\n| "), "{text}");
+    }
+}
+
+#[test]
 fn a_load_is_compared_with_leases_and_without() {
     // The second one is worse with leases.
     for seed in ["2", "327"] {
@@ -95,6 +112,7 @@ fn unknown_options_are_quoted() {
         (&["--minutes", "1", "--faults", "1"], "--minutes and --faults exclude each other"),
         (&["--compare", "--wrong", "all"], "--compare excludes all options but --seed, "),
         (&["--compare", "--faults", "9"], "--compare excludes all options but --seed, "),
+        (&["--compare", "--sections"], "--compare excludes all options but --seed, "),
         (&["--without", "x"], "unknown fault \"x\"; use request-lost, "),
         (&["--seeds", "absent.txt"], "can't read absent.txt"),
         (&["--wrong", "x"], "unknown variant \"x\"; use all, executes-twice"),

@@ -27,6 +27,8 @@ pub(super) struct Options {
     /// Whether callers hold permits of requests in flight. Without it, one of four seeds is run with them, too, if there are
     /// many.
     pub(super) in_flight: bool,
+    /// Whether to print what many runs have found as sections of a page: of limiters, services and requests in flight.
+    pub(super) sections: bool,
     /// Whether to print the table of the picture.
     picture: bool,
     /// Whether to compare loads with leases and without, instead of runs with faults.
@@ -50,7 +52,7 @@ pub(super) struct Variant {
 }
 
 const NAMES: &str = "--seed, --seeds, --minutes, --faults, --processes, --faults-for, --without, --wrong, \
-                     --services, --in-flight, --picture or --compare";
+                     --services, --in-flight, --sections, --picture or --compare";
 
 impl Options {
     pub(super) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
@@ -72,6 +74,7 @@ impl Options {
                 }
                 "--services" => options.services = true,
                 "--in-flight" => options.in_flight = true,
+                "--sections" => options.sections = true,
                 "--picture" => options.picture = true,
                 "--compare" => options.compare = true,
                 "--wrong" => match value()?.as_str() {
@@ -109,6 +112,7 @@ impl Options {
             || self.services
             || self.in_flight
             || self.faults.is_some()
+            || self.sections
             || !self.wrong.is_empty()
             || self.picture
     }

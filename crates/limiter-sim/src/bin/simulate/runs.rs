@@ -1,6 +1,7 @@
 //! Runs of many seeds, on all processors. Each run is one thread.
 
 use std::{
+    collections::BTreeMap,
     num::NonZeroUsize,
     sync::{Mutex, PoisonError},
     thread,
@@ -9,7 +10,12 @@ use std::{
 
 use limiter_sim::{Settings, run, shortest};
 
-use super::{options::Options, print_shortest, seeds::Seeds, total::Total};
+use super::{
+    options::Options,
+    print_shortest,
+    seeds::Seeds,
+    total::{Kind, Total},
+};
 
 /// How often the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -26,24 +32,24 @@ const SHORTENED: usize = 3;
 /// What all threads have found together.
 struct Progress {
     total: Total,
+    by_kind: BTreeMap<Kind, Total>,
     printed: Instant,
 }
 
 /// Runs all seeds. Returns whether there was no violation.
 pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
     let (begin, threads) = (Instant::now(), processors());
-    let progress = Mutex::new(Progress { total: Total::default(), printed: begin });
+    let (total, by_kind) = (Total::default(), BTreeMap::new());
+    let progress = Mutex::new(Progress { total, by_kind, printed: begin });
     let add = |settings: &Settings| {
         let report = &run(settings);
         seeds.add_faults(report.faults.values().sum());
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = Kind::of(settings);
         progress.total.add(report, settings);
+        progress.by_kind.entry(kind).or_default().add(report, settings);
         if let Some(violation) = report.violations.first() {
-            let with = match (settings.services, settings.in_flight) {
-                (true, _) => " with services",
-                (false, true) => " with requests in flight",
-                (false, false) => "",
-            };
+            let with = kind.suffix();
             let (seed, time, message) = (report.seed, violation.time, &violation.message);
             println!("seed {seed}{with} fails at {time} us: {message}");
         }
@@ -64,9 +70,15 @@ pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
             add(&Settings { in_flight: true, ..settings });
         }
     });
-    let total = progress.into_inner().unwrap_or_else(PoisonError::into_inner).total;
+    let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Progress { total, by_kind, .. } = progress;
     println!("{}", total.line(begin.elapsed(), threads));
-    total.print_details();
+    if options.sections {
+        by_kind.iter().for_each(|(kind, total)| print!("\n{}", total.section(*kind)));
+    } else {
+        total.print_faults();
+    }
+    total.print_failed();
     for settings in total.failed.iter().take(SHORTENED) {
         if let Some(shortest) = shortest(settings) {
             print_shortest(settings.seed, &shortest);
