@@ -224,3 +224,20 @@ fn name(item: &BareItem) -> Option<String> {
 fn whole(item: &BareItem) -> Option<u64> {
     u64::try_from(item.as_integer()?).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `X-RateLimit-*` names three, and `-Reset` follows another one of its kind.
+    #[test]
+    fn the_readme_names_each_field() {
+        let readme = include_str!("../README.md").to_lowercase();
+        for name in SINGLE.as_flattened() {
+            let (stem, last) = name.as_str().rsplit_once('-').unwrap_or_default();
+            let forms = [name.to_string(), format!("{stem}-*"), format!("-{last}")];
+            let is_named = forms.iter().any(|form| readme.contains(&format!("`{form}`")));
+            assert!(is_named, "{name} is not in README.md");
+        }
+    }
+}
