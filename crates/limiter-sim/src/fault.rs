@@ -55,7 +55,53 @@ pub enum Fault {
     SettingsChanged,
 }
 
+/// What a fault means for worlds that may be without it, and for checks that excuse something by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It excuses nothing, and happens in all worlds.
+    Nothing,
+    /// It excuses nothing, and only callers of limiters use what it concerns: not services, and not requests in flight.
+    OfLimiters,
+    /// An admission may appear long after it was charged.
+    Delays,
+    /// It starts incarnations of keys, which have a bound each.
+    StartsIncarnations,
+    /// A process may spend what it held before.
+    Suspends,
+    /// Quotas take turns on a key. Their common bound is higher, and requests in flight have none.
+    TakesTurns,
+}
+
 impl Fault {
+    /// Returns what it means for worlds and checks.
+    const fn effect(self) -> Effect {
+        match self {
+            Self::RequestLost
+            | Self::ReplyLost
+            | Self::CallerLeaves
+            | Self::Stopped
+            | Self::Killed
+            | Self::Cut
+            | Self::Partitioned
+            | Self::ErrorReplies
+            | Self::ScriptsFlushed
+            | Self::Slewed
+            | Self::SettingsChanged => Effect::Nothing,
+            Self::LateRefund | Self::Flooded => Effect::OfLimiters,
+            Self::Delayed | Self::Held | Self::Slow => Effect::Delays,
+            Self::Restarted | Self::FailedOver | Self::Stale | Self::Stepped => {
+                Effect::StartsIncarnations
+            }
+            Self::Suspended => Effect::Suspends,
+            Self::TierChanged | Self::QuotaReloaded => Effect::TakesTurns,
+        }
+    }
+
+    /// Returns the faults that have one of these effects.
+    pub(crate) fn that(effects: &[Effect]) -> impl Iterator<Item = Self> {
+        Self::all().filter(|fault| effects.contains(&fault.effect()))
+    }
+
     /// Returns the fault of a name, as it is displayed with hyphens for spaces: `request-lost`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -158,9 +204,8 @@ impl Faults {
     pub(crate) fn new(mut random: Random, without: &[Fault]) -> Self {
         // Quotas that take turns excuse much of what is leased.
         let takes_turns = random.below(3) == 0;
-        let mut is_chosen = |fault| {
-            let is_of_turns = matches!(fault, Fault::TierChanged | Fault::QuotaReloaded);
-            random.below(2) == 0 && (takes_turns || !is_of_turns)
+        let mut is_chosen = |fault: Fault| {
+            random.below(2) == 0 && (takes_turns || fault.effect() != Effect::TakesTurns)
         };
         let of_messages = Fault::OF_MESSAGES.into_iter().filter(|(it, _)| is_chosen(*it)).collect();
         let of_the_world =

@@ -5,14 +5,16 @@
 
 use std::num::NonZeroU32;
 
-use crate::{fault::Fault, random::Random, trips::Trips, vocabulary::Micros, wrong::Wrong};
+use crate::{
+    fault::{Effect, Fault},
+    random::Random,
+    trips::Trips,
+    vocabulary::Micros,
+    wrong::Wrong,
+};
 
 /// What separates the numbers of a world with requests in flight from those of the same seed without.
 pub(crate) const STREAM: u64 = 0x5e72_71ce_5000_0002;
-
-/// Faults of which requests in flight know nothing.
-const FOREIGN: [Fault; 4] =
-    [Fault::Flooded, Fault::LateRefund, Fault::TierChanged, Fault::QuotaReloaded];
 
 /// What the requests in flight of a run are.
 #[derive(Clone, Debug)]
@@ -83,7 +85,7 @@ impl Plan {
             Some(Wrong::RenewsWithoutRoom | Wrong::DeadlinesFromReplies) => 900,
             _ => random.between(20, 300),
         };
-        let without = FOREIGN.to_vec();
+        let without = Fault::that(&[Effect::OfLimiters, Effect::TakesTurns]).collect();
         (Self { limiters, processes, longest_pause, long, without, wrong }, trips)
     }
 

@@ -21,7 +21,7 @@ pub(crate) use self::{
 };
 use crate::{
     algorithms::{self, largest_steady_cost},
-    fault::Fault,
+    fault::{Effect, Fault},
     random::Random,
     vocabulary::KEYS,
     wrong::Wrong,
@@ -48,10 +48,6 @@ pub(crate) const MAX_COST: u64 = 3;
 
 /// What separates the numbers of a world with services from those of the same seed without.
 pub(crate) const STREAM: u64 = 0x5e72_71ce_5000_0001;
-
-/// Faults that start incarnations of keys, whose charges then don't add up. Half of the worlds are without them.
-const INCARNATIONS: [Fault; 4] =
-    [Fault::Restarted, Fault::FailedOver, Fault::Stale, Fault::Stepped];
 
 /// What the services of a run are.
 #[derive(Clone, Debug)]
@@ -121,8 +117,10 @@ impl Plan {
         let mut outcome = *random.pick(&outcomes).unwrap_or(&Outcome::Ignored);
         let mut denies = random.below(2) == 0;
         let mut drops = u32::try_from(random.below(300_000)).unwrap_or(0);
-        let mut without = vec![Fault::Flooded];
-        without.extend(INCARNATIONS.into_iter().filter(|_| random.below(2) == 0));
+        let mut without: Vec<Fault> = Fault::that(&[Effect::OfLimiters]).collect();
+        // The charges of several incarnations don't add up, so half of the worlds are without each of these faults.
+        let incarnations = Fault::that(&[Effect::StartsIncarnations]);
+        without.extend(incarnations.filter(|_| random.below(2) == 0));
         // Where refusals are strikes, a request that waits instead would strike no key.
         if block.is_some_and(|block| block.by_refusals) {
             waiting = waiting.map(|waiting| Waiting { rule: ALL, ..waiting });

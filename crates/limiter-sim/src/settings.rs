@@ -1,6 +1,10 @@
 //! What to simulate.
 
-use crate::{fault::Fault, vocabulary::Micros, wrong::Wrong};
+use crate::{
+    fault::{Effect, Fault},
+    vocabulary::Micros,
+    wrong::Wrong,
+};
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -56,22 +60,13 @@ impl Settings {
     /// excused or that let admissions appear later than they were charged.
     #[must_use]
     pub fn pictured() -> Self {
-        let without = vec![
-            Fault::Delayed,
-            Fault::Held,
-            Fault::Suspended,
-            Fault::Slow,
-            Fault::Restarted,
-            Fault::FailedOver,
-            Fault::Stale,
-            Fault::Stepped,
-        ];
+        let excused = [Effect::Delays, Effect::StartsIncarnations, Effect::Suspends];
         Self {
             seed: 99,
             processes: Some(4),
             calm: 2_000_000,
             faults_for: 6_000_000,
-            without,
+            without: Fault::that(&excused).collect(),
             wrong: None,
             services: false,
             in_flight: false,

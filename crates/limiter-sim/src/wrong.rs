@@ -1,6 +1,9 @@
 //! Variants of the simulated world that are wrong on purpose, which show that the auditor can fail.
 
-use crate::{fault::Fault, vocabulary::Micros};
+use crate::{
+    fault::{Effect, Fault},
+    vocabulary::Micros,
+};
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,17 +120,8 @@ const LEASED_WITH_QUIET: Concern = Concern {
 const LEASED_WITH_STOPS: Concern =
     Concern { groups: &[4], is_for_gcra_alone: false, quiet: Some((300_000, 1_000_000)), ..GCRA };
 
-/// Faults that start incarnations of all keys, which have a bound each, suspensions, which the auditor excuses, and quotas
-/// that take turns, whose common bound is higher.
-const EXCUSING: &[Fault] = &[
-    Fault::Restarted,
-    Fault::FailedOver,
-    Fault::Stale,
-    Fault::Stepped,
-    Fault::Suspended,
-    Fault::TierChanged,
-    Fault::QuotaReloaded,
-];
+/// What the auditor excuses: incarnations of all keys, which have a bound each, suspensions, and quotas that take turns.
+const EXCUSED: [Effect; 3] = [Effect::StartsIncarnations, Effect::Suspends, Effect::TakesTurns];
 
 impl Wrong {
     /// All of them.
@@ -273,7 +267,7 @@ impl Wrong {
 
     /// Returns the faults without which it is found sooner.
     #[must_use]
-    pub const fn best_without(self) -> &'static [Fault] {
+    pub fn best_without(self) -> Vec<Fault> {
         match self {
             Self::ChargesLeasesForTheirStart
             | Self::LeasesEndLate
@@ -297,12 +291,12 @@ impl Wrong {
             | Self::LeavesEarly
             | Self::RenewalsForgetExpiry
             | Self::IgnoresResets
-            | Self::ForgetsShares => EXCUSING,
+            | Self::ForgetsShares => Fault::that(&EXCUSED).collect(),
             // The server has to lose permits.
             Self::RenewsWithoutRoom => {
-                &[Fault::FailedOver, Fault::Stale, Fault::Stepped, Fault::Suspended]
+                vec![Fault::FailedOver, Fault::Stale, Fault::Stepped, Fault::Suspended]
             }
-            _ => &[],
+            _ => Vec::new(),
         }
     }
 }
