@@ -1,5 +1,5 @@
-//! The lists of faults, of wrong worlds and of balanced counters are complete. A variant that no list has would never
-//! happen.
+//! The lists of faults, of wrong worlds, of balanced counters and of scripts are complete. A variant that no list has
+//! would never happen.
 
 use limiter_sim::{Fault, Wrong};
 
@@ -50,6 +50,28 @@ fn each_counter_is_balanced_or_listed() {
     }
 }
 
+/// The scripts that the simulation's matches on names have been made for.
+const SCRIPTS: [&str; 11] = [
+    "counter", "enter", "gcra", "lease", "leave", "log", "policy", "refund", "renew", "reset",
+    "window",
+];
+
+#[test]
+fn the_simulation_knows_each_script() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../limiter-redis/src/scripts");
+    let files = std::fs::read_dir(folder).expect("the folder of the scripts");
+    let files = files.map(|file| file.expect("a file").path());
+    let scripts = files.filter(|path| path.extension().is_some_and(|end| end == "lua"));
+    let mut names: Vec<_> =
+        scripts.filter_map(|path| path.file_stem().map(ToOwned::to_owned)).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names, SCRIPTS,
+        "a match on names has a default, which has to be right for a new script: in server/wrong.rs, network.rs, \
+         network/in_flight.rs, records.rs, auditor.rs and its in_flight.rs, services.rs, services/blocks.rs, levels.rs"
+    );
+}
+
 #[test]
 fn the_guarantees_have_the_number_of_seeds_of_each_wrong_world() {
     let page = include_str!("../../../docs/guarantees.md");
@@ -66,7 +88,7 @@ fn the_guarantees_have_the_number_of_seeds_of_each_wrong_world() {
 fn the_recorded_page_has_each_fault() {
     let page = include_str!("../../../docs/benchmarks/simulation.md");
     for fault in Fault::all() {
-        let is_counted = page.lines().any(|line| line.ends_with(&format!("  {fault}")));
+        let is_counted = page.contains(&format!("\n| {fault} | "));
         assert!(
             is_counted,
             "{fault} was not recorded: run `cargo xtask simulate --record 1000000`"

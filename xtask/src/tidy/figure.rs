@@ -7,7 +7,7 @@ use super::link::{is_heading, resolve, slugs};
 use super::{File, Finding, Tree};
 
 /// Units of measurements, if code does not mark a setting.
-const UNITS: [&str; 4] = ["ns", "us", "µs", "times as fast"];
+const UNITS: [&str; 5] = ["ns", "us", "µs", "times as fast", "simulated hours"];
 
 /// What may be counted in a rate.
 const COUNTED: [&str; 5] = ["checks", "decisions", "requests", "calls", "admissions"];

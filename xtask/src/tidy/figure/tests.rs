@@ -64,6 +64,7 @@ fn unlinked_figure_fires() {
         "makes 197,000 decisions/s",
         "600,000 checks a second",
         "12 times as fast",
+        "1,740 runs, 9.8 simulated hours",
         "[31 ns](docs/b.md#x)",
         "31 ns <!-- a comment -->",
     ] {
