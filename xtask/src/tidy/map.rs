@@ -13,7 +13,7 @@ const BY_MODULE: [&str; 4] = ["limiter-core", "limiter-redis", "limiter-tower", 
 /// Roots, the guides' tables of contents, and what the model checker replaces.
 const NOT_LISTED: [&str; 4] = ["lib", "guide", "sync", "tests"];
 
-/// The map names each crate, each example, and each module of the large crates below the row of its crate.
+/// The map names each crate, each example, each script, and each module of the large crates below the row of its crate.
 pub(super) fn is_complete(tree: &Tree) -> Vec<Finding> {
     let Some(map) = tree.get(MAP) else { return Vec::new() };
     let files = tree.0.iter().filter_map(|file| Some((file, missing(map, &file.path)?)));
@@ -37,7 +37,7 @@ pub(super) fn examples_are_tested(tree: &Tree) -> Vec<Finding> {
     untested.map(|(file, _)| file.finding(1, message)).collect()
 }
 
-/// Returns the name of a module, a crate or an example that the map should have and has not.
+/// Returns the name of a module, a script, a crate or an example that the map should have and has not.
 fn missing<'a>(map: &File, path: &'a str) -> Option<&'a str> {
     let (place, name) = match path.split('/').collect::<Vec<_>>()[..] {
         ["crates", name, "Cargo.toml"] => ("", name),
@@ -45,6 +45,13 @@ fn missing<'a>(map: &File, path: &'a str) -> Option<&'a str> {
         ["crates", krate, "src", file] if BY_MODULE.contains(&krate) => {
             let name = file.strip_suffix(".rs").filter(|name| !NOT_LISTED.contains(name))?;
             (krate, name)
+        }
+        ["crates", krate, "src", "scripts", file] => {
+            // A module may have the same name.
+            let name = file.strip_suffix(".lua")?;
+            let mut scripts = rows(map, krate).filter(|row| row.contains("`scripts/`"));
+            let is_found = scripts.any(|row| names(row).any(|found| found == name));
+            return (!is_found).then_some(name);
         }
         _ => return None,
     };
@@ -143,8 +150,8 @@ mod tests {
     use crate::tidy::found;
 
     const TEXT: &str = "| **`crates/limiter-core/src`** | |\n| `limiter` `block/` | text |\n\
-                        | **`crates/limiter-redis/src`** | `limiter-core` |\n| `client/` | text |\n\
-                        | **`examples/`** | `axum` |";
+                        | **`crates/limiter-redis/src`** | `limiter-core` |\n| `client/` `lease/` | text |\n\
+                        | `scripts/` | `gcra` and `log` |\n| **`examples/`** | `axum` |";
 
     #[test]
     fn what_the_map_lacks_fires() {
@@ -156,6 +163,8 @@ mod tests {
             ("crates/limiter-core/src/lib.rs", ""),
             ("crates/limiter-core/src/block/blocks.rs", ""),
             ("crates/limiter-redis/src/client.rs", ""),
+            ("crates/limiter-redis/src/scripts/log.lua", ""),
+            ("crates/limiter-redis/src/scripts/functions/scaled.lua", ""),
             ("crates/limiter-rig/src/log.rs", ""),
             ("examples/axum/Cargo.toml", ""),
         ];
@@ -165,6 +174,8 @@ mod tests {
             "crates/limiter-core/src/policy.rs",
             // It is another crate's.
             "crates/limiter-redis/src/limiter.rs",
+            // There is a module with its name.
+            "crates/limiter-redis/src/scripts/lease.lua",
             "examples/warp/Cargo.toml",
         ] {
             let tree = Tree::sample(&[(MAP, TEXT), (bad, "")]);

@@ -10,7 +10,10 @@ use limiter_core::{Algorithm, Cost, ErrorKind, Key, Policy};
 
 use crate::{
     CallError, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
-    scripts::{Charge, Plan, Route, Scripts},
+    scripts::{
+        self, Charge, Plan, Route, Scripts,
+        in_flight::{EnterReply, Renewed, read_leave},
+    },
 };
 
 fn policies() -> impl Iterator<Item = Policy> {
@@ -28,22 +31,54 @@ fn lists(numbers: [i64; 5]) -> impl Iterator<Item = Vec<i64>> {
     lists.flat_map(|list: Vec<_>| [[&[1], &*list].concat(), list])
 }
 
+/// Reads a reply to a script in each way that there is.
+fn read(script: &str, plan: &Plan, numbers: &[i64]) {
+    let reply = || ScriptReply::Array(numbers.iter().copied().map(ScriptReply::Integer).collect());
+    let keys = || [b"key".as_slice(); 3].into_iter();
+    let routes = match script {
+        "gcra" | "window" | "counter" | "log" => {
+            let _ = plan.peeked(numbers);
+            &[Route::Own][..]
+        }
+        "policy" => &[Route::Policy],
+        "lease" => &[Route::Lease],
+        "refund" => {
+            let _ = plan.refunded(numbers);
+            &[]
+        }
+        // It is done, whatever it replies.
+        "reset" => &[],
+        "enter" => {
+            let read = EnterReply::read(&reply());
+            assert!(read.is_err() || numbers.len() == 2, "{numbers:?}");
+            &[]
+        }
+        "renew" => {
+            let read = Renewed::read(&reply(), keys());
+            assert!(read.is_err() || numbers.len() == 3, "{numbers:?}");
+            &[]
+        }
+        "leave" => {
+            let read = read_leave(&reply(), keys());
+            assert!(read.is_err() || numbers.len() == 3, "{numbers:?}");
+            &[]
+        }
+        _ => panic!("no replies to {script} are read here; add how they are"),
+    };
+    for (route, wanted) in routes.iter().flat_map(|route| [0, 100].map(|wanted| (*route, wanted))) {
+        let read = plan.checked(numbers, Charge { cost: Cost::ONE, wanted, route });
+        if let Some(charged) = read.and_then(|read| read.charged) {
+            let _ = (charged.delay(), plan.refund(&charged, 1));
+        }
+    }
+}
+
 #[test]
-fn no_reply_is_more_than_an_error() {
+fn no_reply_to_a_script_is_more_than_an_error() {
     for policy in policies() {
         let plan = Plan::new(Scripts::shared(), &policy, true);
         for reply in lists([i64::MIN, -1, 0, 1, i64::MAX]) {
-            let _ = plan.refunded(&reply);
-            let _ = plan.peeked(&reply);
-            for route in [Route::Own, Route::Lease, Route::Policy] {
-                for wanted in [0, 100] {
-                    let charge = Charge { cost: Cost::ONE, wanted, route };
-                    let read = plan.checked(&reply, charge);
-                    if let Some(charged) = read.and_then(|read| read.charged) {
-                        let _ = (charged.delay(), plan.refund(&charged, 1));
-                    }
-                }
-            }
+            scripts::all().for_each(|(script, _)| read(script, &plan, &reply));
         }
     }
 }
