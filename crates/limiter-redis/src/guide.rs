@@ -8,8 +8,6 @@
 //! These are chapters of a larger guide. Its table of contents is `docs/guide.md` in the repository. The
 //! other chapters are in [`limiter_core::guide`] and `limiter_tower::guide`.
 
-#[doc = include_str!("../docs/guide/failure.md")]
-///
 /// [`Builder::observer`]: crate::Builder::observer
 /// [`Decision::source`]: limiter_core::Decision::source
 /// [`Builder::local_share`]: crate::Builder::local_share
@@ -25,12 +23,10 @@
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
 /// [`connect`]: crate::connect
 /// [`set_processes`]: crate::RedisLimiter::set_processes
+// Above, because the first definition counts: the file's own ones are for its readers outside of rustdoc.
+#[doc = include_str!("../docs/guide/failure.md")]
 pub mod failure {}
 
-/// [share]: crate::guide::failure#the-local-share
-// Above, as for `production`.
-#[doc = include_str!("../docs/guide/fleet.md")]
-///
 /// [`Builder::lease`]: crate::Builder::lease
 /// [`Builder::lease_keys`]: crate::Builder::lease_keys
 /// [`Counters`]: crate::Counters
@@ -39,6 +35,9 @@ pub mod failure {}
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
 /// [`RedisLimiter::lease`]: crate::RedisLimiter::lease
 /// [`Source::Lease`]: limiter_core::Source::Lease
+/// [share]: crate::guide::failure#the-local-share
+// Above, because the first definition counts: the file's own ones are for its readers outside of rustdoc.
+#[doc = include_str!("../docs/guide/fleet.md")]
 pub mod fleet {}
 
 /// [`ConnectOptions`]: crate::ConnectOptions

@@ -3,14 +3,9 @@
 use super::{included, is_path, links, prose, without_code};
 use crate::tidy::{File, Finding, Tree};
 
-/// Chapters that define their references for rustdoc alone, in their crate's guide.rs.
-const UNDEFINED: [&str; 2] =
-    ["crates/limiter-redis/docs/guide/failure.md", "crates/limiter-redis/docs/guide/fleet.md"];
-
 /// The references of a README or a chapter without a definition in it.
 pub(super) fn undefined(file: &File) -> Vec<Finding> {
-    let is_chapter = file.path.contains("/docs/guide/") && !UNDEFINED.contains(&&*file.path);
-    if !is_chapter && !file.path.ends_with("README.md") {
+    if !file.path.contains("/docs/guide/") && !file.path.ends_with("README.md") {
         return Vec::new();
     }
     let prose = prose(file);
