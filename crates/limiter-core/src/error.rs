@@ -1,7 +1,9 @@
 //! Errors of this crate and of stores.
 
-use alloc::{borrow::Cow, boxed::Box, format};
+use alloc::{borrow::Cow, boxed::Box, format, sync::Arc};
 use core::{error::Error as StdError, fmt};
+
+use crate::LimiterId;
 
 /// An invalid value, or a failure of a store. A refusal is not an error.
 ///
@@ -16,11 +18,19 @@ use core::{error::Error as StdError, fmt};
 /// assert_eq!(error.kind(), ErrorKind::InvalidQuota);
 /// assert_eq!(error.to_string(), "invalid quota \"0 per 1s\": permits must be at least 1");
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: Cow<'static, str>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    /// In one allocation, because the results of limiters in memory have room for an error.
+    cause: Option<Arc<Cause>>,
+}
+
+/// What most errors do not have.
+#[derive(Clone, Debug, Default)]
+struct Cause {
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+    limiter: Option<LimiterId>,
 }
 
 /// The kind of an [`Error`].
@@ -51,7 +61,7 @@ pub enum ErrorKind {
 impl Error {
     /// Returns an error of `kind` with `message`.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self { kind, message: message.into(), cause: None }
     }
 
     /// Returns the error about an invalid text. The fault includes the remedy.
@@ -67,14 +77,31 @@ impl Error {
     /// Adds the underlying error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.cause_mut().source = Some(Arc::from(source.into()));
         self
+    }
+
+    /// Adds the limiter that has failed.
+    pub(crate) fn of_limiter(mut self, limiter: LimiterId) -> Self {
+        self.cause_mut().limiter = Some(limiter);
+        self
+    }
+
+    fn cause_mut(&mut self) -> &mut Cause {
+        Arc::make_mut(self.cause.get_or_insert_default())
     }
 
     /// Returns the kind of the error.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Returns a limiter of the store that has failed, after a [`decide`](crate::decide) over several. `None` means that at
+    /// most one store was called.
+    #[must_use]
+    pub fn limiter(&self) -> Option<LimiterId> {
+        self.cause.as_ref()?.limiter
     }
 }
 
@@ -86,7 +113,7 @@ impl fmt::Display for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.cause.as_ref()?.source.as_deref().map(|source| source as _)
     }
 }
 

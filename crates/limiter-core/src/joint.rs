@@ -52,7 +52,7 @@ use crate::{
 /// reading of the clock where GCRA takes no lock; other states read it under their locks.
 ///
 /// A store decides on its demands by one call if it can: see [`Limiter::decide_together`]. With several stores or
-/// [shards](Limiter::shard), limiters in memory are read first, and a refusal by them costs no call. Those that stand
+/// [shards](Limiter::shard), limiters in memory are read first, and a refusal by them costs no call. Those
 /// before the first store in the list are charged at once. Then the stores are called in the order of the list, and the
 /// other limiters in memory are charged last. If one of them refuses or fails, the receipts of those before are refunded.
 /// So the limits are never exceeded, but a decision may be refused because of another one that is then refused itself.
@@ -64,8 +64,8 @@ use crate::{
 /// # Errors
 ///
 /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands, or two for one
-/// key of one limiter by handles with different policies. Otherwise the first error of a store; what was charged in
-/// others is given back.
+/// key of one limiter by handles with different policies. Otherwise the first error of a store, which
+/// [`Error::limiter`] identifies if there are several; what was charged in others is given back.
 pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     let merged = match Merged::of(demands) {
         Ok(None) => return decide_distinct(demands),
@@ -161,8 +161,9 @@ struct Owned {
 impl Owned {
     fn of(demand: &Demand<'_>, place: usize) -> Result<Self, Error> {
         let limiter = demand.limiter();
+        let handle = limiter.with_policy(limiter.policy());
         Ok(Self {
-            limiter: limiter.with_policy(limiter.policy())?,
+            limiter: handle.map_err(|error| error.of_limiter(limiter.id()))?,
             key: demand.key().clone().into_owned(),
             cost: demand.cost(),
             charge: demand.charge(),
@@ -248,6 +249,10 @@ async fn charge_in_turn(
             let is_admitted = joint.is_admitted();
             decided.add(group, joint);
             is_admitted
+        });
+        let result = result.map_err(|error| match group.first() {
+            Some(failed) => error.of_limiter(failed.limiter.id()),
+            None => error,
         });
         if matches!(result, Ok(true)) {
             continue;

@@ -5,8 +5,8 @@ use std::{
     future::{Future, poll_fn},
     mem::replace,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
     },
     task::Poll,
     time::Duration,
@@ -28,7 +28,8 @@ pub struct Deferred {
 
 #[derive(Debug, Default)]
 struct Shared {
-    fails: AtomicBool,
+    failure: Mutex<Option<Error>>,
+    calls: AtomicU64,
     checks: AtomicU64,
     refunds: AtomicU64,
 }
@@ -40,9 +41,20 @@ impl Deferred {
         Self { inner, id: LimiterId::new(), shared: Arc::default() }
     }
 
-    /// Sets whether operations fail from now on.
+    /// Sets whether operations fail from now on, because there is no connection.
     pub fn set_failing(&self, fails: bool) {
-        self.shared.fails.store(fails, Ordering::Relaxed);
+        self.fail_with(fails.then(|| Error::new(ErrorKind::Unavailable, "no connection")));
+    }
+
+    /// Sets the error with which operations fail from now on, if they do.
+    pub fn fail_with(&self, failure: Option<Error>) {
+        *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    /// Returns how many operations were executed or have failed.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.shared.calls.load(Ordering::Relaxed)
     }
 
     /// Returns how many checks were executed.
@@ -73,8 +85,11 @@ impl Deferred {
                 }
             })
             .await;
-            if this.shared.fails.load(Ordering::Relaxed) {
-                return Err(Error::new(ErrorKind::Unavailable, "no connection"));
+            this.shared.calls.fetch_add(1, Ordering::Relaxed);
+            let failure =
+                this.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(error) = failure {
+                return Err(error);
             }
             operation(this).await
         })

@@ -3,8 +3,8 @@
 //! The order is fixed, whatever the list of rules says:
 //!
 //! 1. Each rule's key, plan and cost are read. A request without a key is rejected before anything is charged.
-//! 2. All enforced rules are one [decision](limiter_core::decide): all are charged, or none. The client's own keys stand
-//!    first, then keys that it chooses, then keys that it shares, and a rule that waits is last.
+//! 2. All enforced rules are one [decision](limiter_core::decide): all are charged, or none. The client's own keys are
+//!    asked first, then keys that it chooses, then keys that it shares, and a rule that waits is last.
 //! 3. If the rule that waits is the only one to refuse, the request joins its queue, and the others are asked after it.
 //! 4. Shadows are asked once the others have admitted the request.
 //!
@@ -24,7 +24,7 @@ use std::{
 };
 
 use limiter_core::{
-    Cost, Decision, Demand, Error, ErrorKind, JointDecision, Key, LimiterFuture, Receipt, Usage,
+    Cost, Decision, Demand, Error, JointDecision, Key, LimiterFuture, LimiterId, Receipt, Usage,
 };
 
 use crate::{
@@ -267,15 +267,20 @@ impl Question<'static> {
         };
         self.may_refund = true;
         // A call whose outcome is not known is not sent again, and none is sent to a store that has just failed.
-        let calls = self.asks.iter().filter(|ask| has(ask) && !ask.is_in_memory());
-        let mut stores = calls.map(|ask| ask.plan.limiter().id());
-        let first = stores.next();
-        let is_one_store = stores.all(|store| first.is_none_or(|it| it.shares_store_with(store)));
-        let fails = is_one_store || error.kind() == ErrorKind::Undetermined;
-        for ask in self.asks.iter_mut().filter(|ask| has(ask) && fails && !ask.is_in_memory()) {
-            ask.answer = Some(Err(Error::new(error.kind(), error.to_string())));
-        }
+        self.fail(&error, error.limiter(), &has);
         self.ask_each(|ask| has(ask) && ask.answer.is_none()).await;
+    }
+
+    /// Stores an error for the unanswered rules that `has` selects and that need a call to a store: to that of `failed`, or
+    /// to any.
+    fn fail(&mut self, error: &Error, failed: Option<LimiterId>, has: impl Fn(&Ask<'_>) -> bool) {
+        let is_of = |it: LimiterId| failed.is_none_or(|failed| failed.shares_store_with(it));
+        let fails = |ask: &&mut Ask<'_>| {
+            let is_called = || is_of(ask.plan.limiter().id()) && !ask.is_in_memory();
+            has(ask) && ask.answer.is_none() && is_called()
+        };
+        let failed = self.asks.iter_mut().filter(fails);
+        failed.for_each(|ask| ask.answer = Some(Err(error.clone())));
     }
 
     /// Asks each rule that `has` selects alone, unless one refuses.
@@ -285,11 +290,14 @@ impl Question<'static> {
                 return;
             }
             let Some(ask) = self.asks.get(place).filter(|ask| has(ask)) else { continue };
-            let rule = Rule::clone(&ask.rule);
+            let (rule, limiter) = (Rule::clone(&ask.rule), ask.plan.limiter().id());
             let is_it = |ask: &Ask<'_>| ask.rule.is(&rule);
             match self.decide(is_it).await {
                 Ok(joint) => self.record(joint, is_it),
                 Err(error) => {
+                    if rule.on_error(&error) != OnError::Reject {
+                        self.fail(&error, Some(limiter), &has);
+                    }
                     if let Some(ask) = self.asks.get_mut(place) {
                         ask.answer = Some(Err(error));
                     }

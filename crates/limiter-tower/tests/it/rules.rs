@@ -159,15 +159,19 @@ async fn a_store_that_fails_in_one_rule_charges_no_other_if_it_denies() {
     assert_eq!(used_by_address(&address), 1);
 }
 
-/// Returns a rule by address in a store, and a layer of it and of a rule whose store fails, which denies. What the first
-/// one has charged is refunded by a call.
+/// Returns a rule by address in a store, and a layer of it and of two rules whose stores fail, of which the second one
+/// denies. The failure of the first one ends the joint decision, so that the rule by address is charged alone; what that
+/// has charged is refunded by a call.
 #[cfg(feature = "tokio")]
 fn refunding(account: &Deferred) -> (Rule, RateLimitLayer) {
-    let failing = Deferred::new(gcra("global", 9));
-    failing.set_failing(true);
-    let failing = for_all(failing).on_store_failure(OnStoreFailure::Deny);
+    let failing = |name| {
+        let failing = Deferred::new(gcra(name, 9));
+        failing.set_failing(true);
+        for_all(failing)
+    };
+    let denying = failing("denying").on_store_failure(OnStoreFailure::Deny);
     let rule = by_address(account.clone());
-    (rule.clone(), layer_of([rule, failing]))
+    (rule.clone(), layer_of([rule, failing("allowing"), denying]))
 }
 
 #[cfg(feature = "tokio")]

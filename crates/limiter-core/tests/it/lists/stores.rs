@@ -75,6 +75,7 @@ fn what_a_store_charged_is_given_back_when_another_refuses_or_fails() {
     other.set_failing(true);
     let error = block_on(decide(&list)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(error.limiter(), Some(other.id()));
     assert_eq!((store.refunds(), remaining(&store)), (2, 1));
 }
 
