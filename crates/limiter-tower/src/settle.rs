@@ -58,6 +58,15 @@ pub(crate) struct Charged {
     pub(crate) kept: Option<u64>,
 }
 
+/// What a rule keeps of a charge, by the response.
+#[derive(Clone, Copy)]
+enum Kept {
+    All,
+    AtMost(u64),
+    /// It may be more than was charged.
+    Exactly(u64),
+}
+
 impl Charge {
     pub(crate) fn new(of_rules: Vec<Charged>) -> Self {
         let charges = Charges { of_rules, are_taken: false };
@@ -100,15 +109,22 @@ impl Charge {
     /// Settles by the response, unless a handler does. Calls `settled` with each rule that keeps less than it has
     /// charged.
     pub(crate) fn settle(&self, response: ResponseHead<'_>, mut settled: impl FnMut(&Rule, u64)) {
-        let mut charges = self.lock();
-        let are_taken = charges.are_taken;
-        for charged in &mut charges.of_rules {
-            charged.strike(response);
+        let rule_at = |place: usize| Some(self.lock().of_rules.get(place)?.rule.clone());
+        for (place, rule) in (0..).map_while(rule_at).enumerate() {
+            // Without the lock, because the rule's closures may use a clone of this charge.
+            let strike = rule.strike_of(response);
+            let kept = if self.lock().are_taken { Kept::All } else { rule.kept_of(response) };
+            let mut charges = self.lock();
+            let are_taken = charges.are_taken;
+            let Some(charged) = charges.of_rules.get_mut(place) else { return };
+            charged.send(strike);
             if !are_taken {
-                charged.settle(response);
+                charged.settle(kept);
             }
-            if let Some(kept) = charged.kept {
-                settled(&charged.rule, kept);
+            let kept = charged.kept;
+            drop(charges);
+            if let Some(kept) = kept {
+                settled(&rule, kept);
             }
         }
     }
@@ -129,14 +145,32 @@ impl fmt::Debug for Charge {
     }
 }
 
-impl Charged {
-    /// Counts the response as a strike, if the rule says so.
-    fn strike(&self, response: ResponseHead<'_>) {
-        if let Some(Blocking { strikes: Some(strike), .. }) = &self.rule.settings.block {
-            self.send(strike(response));
+impl Rule {
+    /// Returns how the response counts for the block of the key.
+    fn strike_of(&self, response: ResponseHead<'_>) -> Strike {
+        match &self.settings.block {
+            Some(Blocking { strikes: Some(strike), .. }) => strike(response),
+            _ => Strike::Ignore,
         }
     }
 
+    /// Returns what the rule keeps of its charge.
+    fn kept_of(&self, response: ResponseHead<'_>) -> Kept {
+        match (&self.settings.settle, &self.settings.charge_after) {
+            (Some(settle), _) => match settle(response) {
+                Keep::All => Kept::All,
+                Keep::None => Kept::AtMost(0),
+                Keep::Only(permits) => Kept::AtMost(permits),
+            },
+            (None, Some(charge)) => {
+                charge(response).map_or(Kept::All, |cost| Kept::Exactly(cost.get()))
+            }
+            (None, None) => Kept::All,
+        }
+    }
+}
+
+impl Charged {
     /// Sends an outcome to the rule's block, if it has one.
     pub(crate) fn send(&self, strike: Strike) {
         let Some(Blocking { blocks, .. }) = &self.rule.settings.block else { return };
@@ -147,22 +181,13 @@ impl Charged {
         }
     }
 
-    /// Settles by the response, as the rule says.
-    fn settle(&mut self, response: ResponseHead<'_>) {
-        let settings = Arc::clone(&self.rule.settings);
-        let kept = match (&settings.settle, &settings.charge_after) {
-            (Some(settle), _) => match settle(response) {
-                Keep::All => return,
-                Keep::None => 0,
-                Keep::Only(permits) => permits.min(self.permits()),
-            },
-            (None, Some(charge)) => match charge(response) {
-                Some(cost) => cost.get(),
-                None => return,
-            },
-            (None, None) => return,
-        };
-        self.keep(kept);
+    /// Settles as the rule says.
+    fn settle(&mut self, kept: Kept) {
+        match kept {
+            Kept::All => {}
+            Kept::AtMost(permits) => self.keep(permits.min(self.permits())),
+            Kept::Exactly(permits) => self.keep(permits),
+        }
     }
 
     /// Refunds or charges the difference between what was charged and `permits`, unless that was done.

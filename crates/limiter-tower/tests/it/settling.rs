@@ -3,15 +3,18 @@
 use std::{
     convert::Infallible,
     future::{Future, ready},
+    sync::mpsc,
     task::{Context, Waker},
+    thread,
+    time::Duration,
 };
 
 use http::{Request, Response};
-use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_core::{Block, Cost, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{
     RateLimitLayer, Rule,
     observe::Decisions,
-    rule::Keep,
+    rule::{Keep, Strike},
     settle::{Charge, ResponseHead},
 };
 use tower::{Layer, ServiceExt, service_fn};
@@ -21,6 +24,7 @@ use crate::{
 };
 
 const TEN: Cost = Cost::of(10);
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Returns a rule that charges ten permits for a request, and the limiter behind it.
 fn tokens() -> (Rule, MemoryLimiter<ManualClock>) {
@@ -249,4 +253,43 @@ async fn a_handler_gets_the_charge_only_of_a_chargeable_layer() {
         }));
         assert_eq!(statuses(&service, 1).await, [200]);
     }
+}
+
+/// A closure finds the charge in the response, where a handler has left it.
+#[test]
+fn a_closure_may_use_the_charge_that_it_settles() {
+    let (rule, limiter) = tokens();
+    let block = Block::after(9).within(MINUTE).lasting(MINUTE);
+    let keep = |permits| {
+        let rule = rule.clone();
+        move |response: ResponseHead<'_>| {
+            response.extensions.get::<Charge>().unwrap().keep(&rule, permits);
+        }
+    };
+    let (keep_four, keep_nine) = (keep(4), keep(9));
+    let rule = rule
+        .block_by_response(block, move |response| {
+            keep_four(response);
+            Strike::Ignore
+        })
+        .unwrap()
+        .settle(move |response| {
+            keep_nine(response);
+            Keep::None
+        });
+    let (done, answered) = mpsc::channel();
+    thread::spawn(move || {
+        let service = chargeable(&rule).layer(service_fn(|request: Request<Body>| {
+            let charge = request.extensions().get::<Charge>().unwrap().clone();
+            ready(Ok::<_, Infallible>(
+                Response::builder().extension(charge).body(Body::default()).unwrap(),
+            ))
+        }));
+        let answer = Box::pin(statuses(&service, 1));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        done.send(runtime.block_on(answer)).unwrap();
+    });
+    assert_eq!(answered.recv_timeout(MINUTE), Ok(vec![200]), "it deadlocks");
+    // The first settlement wins.
+    assert_eq!(used(&limiter), 4);
 }
