@@ -318,9 +318,9 @@ fn check(rules: &[Rule]) {
 fn names_of(rule: &Rule) -> Vec<String> {
     let policy = rule.policy();
     let limits = policy.limits().iter().map(Limit::name);
-    let own = limits.chain([policy.name()]).map(str::to_owned);
+    let own = limits.chain([policy.name(), rule.name()]).map(str::to_owned);
     let parts = rule.settings.block.as_ref().map(|_| ["strikes", "levels", "block"]);
-    let of_block = parts.into_iter().flatten().map(|part| format!("{}-{part}", policy.name()));
+    let of_block = parts.into_iter().flatten().map(|part| format!("{}-{part}", rule.name()));
     own.chain(of_block).collect()
 }
 

@@ -149,7 +149,7 @@ impl Rule {
         self.with(|settings| settings.select = Select::By(Arc::new(select)))
     }
 
-    /// Returns this rule under `plan`, for [`check`](Self::check) and [`ask`](Self::ask).
+    /// Returns this rule under `plan`, for [`check`](Self::check), [`ask`](Self::ask) and [`peek`](Self::peek).
     #[must_use]
     pub fn under(&self, plan: &Plan) -> Self {
         self.clone().with(|settings| settings.select = Select::Fixed(plan.clone()))

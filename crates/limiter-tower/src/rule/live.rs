@@ -24,7 +24,7 @@ pub(crate) struct Live {
     pub(crate) missing_key_logged: Flag,
     /// Whether a configuration error of the limiter was logged.
     pub(crate) misconfiguration_logged: Flag,
-    /// How many refunds and later charges could not be sent.
+    /// How many refunds, later charges and strikes could not be sent.
     pub(crate) unsent: AtomicU64,
 }
 

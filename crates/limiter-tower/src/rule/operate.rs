@@ -15,10 +15,10 @@ impl Rule {
         &self.live().name
     }
 
-    /// Returns the policy that is enforced.
+    /// Returns the policy that is enforced: that of the plan of a rule [under](Self::under) one, and else the rule's own.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        self.live().plan.get().policy().clone()
+        self.fixed_plan().policy().clone()
     }
 
     /// Enforces `policy` from now on, in all clones. Keys keep their debts. Plans that were prepared for tiers or
@@ -54,15 +54,15 @@ impl Rule {
         self.settings.key.key(head.into())
     }
 
-    /// Returns how far the permits of `key` are used up, by the rule's own policy. With a store, the answer has to be
-    /// awaited.
+    /// Returns how far the permits of `key` are used up, by the rule's [policy](Self::policy). With a store, the answer has
+    /// to be awaited.
     pub fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
-        self.live().plan.get().limiter().peek(key)
+        self.fixed_plan().limiter().peek(key)
     }
 
     /// Makes `key` fresh, and lifts its block. With a store, the answer has to be awaited.
     pub fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
-        let mut reset = self.live().plan.get().limiter().reset(key);
+        let mut reset = self.fixed_plan().limiter().reset(key);
         let Some(Blocking { blocks, .. }) = &self.settings.block else { return reset };
         let lifted = blocks.reset(key);
         match reset.take_ready() {
@@ -80,7 +80,7 @@ impl Rule {
         }
     }
 
-    /// Returns how many refunds and later charges could not be sent: the store failed, or there was no runtime to
+    /// Returns how many refunds, later charges and strikes could not be sent: the store failed, or there was no runtime to
     /// send them on.
     ///
     /// In memory they are always executed. Any other is sent by a Tokio task, which needs the feature `tokio`.

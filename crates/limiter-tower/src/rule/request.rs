@@ -69,6 +69,14 @@ impl Rule {
         }
     }
 
+    /// Returns the plan that applies without a request: the rule's own, unless it is under a fixed one.
+    pub(super) fn fixed_plan(&self) -> Cow<'_, Plan> {
+        match &self.settings.select {
+            Select::Fixed(plan) => Cow::Borrowed(plan),
+            Select::Own | Select::By(_) => self.live().plan.get(),
+        }
+    }
+
     /// Returns whether the plan depends on the request.
     pub(crate) fn selects_by_request(&self) -> bool {
         matches!(self.settings.select, Select::By(_))

@@ -194,3 +194,21 @@ async fn a_plan_through_a_pointer_has_the_same_states() {
         layer_of([for_all(limiter).plan(move |_| Some(gold.clone()))]).layer(service_fn(hello));
     assert_eq!(crate::statuses(&service, 6).await, [200, 200, 200, 200, 200, 429]);
 }
+
+/// As an admin page shows the quota of a tier.
+#[tokio::test]
+async fn a_rule_under_a_plan_shows_the_plans_policy() {
+    let (limiter, plans) = plans();
+    let rule = for_all(limiter.clone());
+    let gold = rule.under(&plans.get("gold").unwrap());
+    let all = "all".into();
+    assert_eq!((gold.name(), gold.policy()), ("default", gcra("gold", 3)));
+    drop(gold.check(&all, limiter_core::Cost::ONE).await.unwrap());
+    let usage = gold.peek(&all).await.unwrap();
+    assert_eq!((usage.used(), usage.remaining()), (1, 2));
+    assert_eq!(rule.peek(&all).await.unwrap().remaining(), 0);
+    assert_eq!(rule.policy().name(), "default");
+    // The rule's own policy changes; that of the plan stays.
+    gold.set_policy(&gcra("default", 9)).unwrap();
+    assert_eq!((rule.policy(), gold.policy()), (gcra("default", 9), gcra("gold", 3)));
+}
