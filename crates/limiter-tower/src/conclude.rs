@@ -27,22 +27,41 @@ impl<'k> Question<'k> {
         observer: &Observer,
         head: Head<'_>,
     ) -> Result<Vec<Ask<'k>>, Refused> {
-        for ask in &mut self.asks {
-            ask.outcome = ask.conclude();
-        }
-        let refused = refused(&self.asks);
-        for ask in &self.asks {
-            // What would have been admitted was not charged, because another rule has refused.
-            if let Some(outcome) = ask.outcome.filter(|it| it.is_refusal() || refused.is_none()) {
-                ask.report(outcome, self.elapsed, observer, head);
-                ask.strike(outcome);
-            }
-        }
+        let refused = self.conclude_each();
+        self.report(refused.is_some(), observer, head);
         match refused {
             None => Ok(self.asks),
             Some(refused) => {
                 refund(&mut self.asks);
                 Err(refused)
+            }
+        }
+    }
+
+    /// Refunds what was charged, because a limit on requests in flight refuses the request, and reports stores that have
+    /// failed.
+    pub(crate) fn refuse(mut self, observer: &Observer, head: Head<'_>) {
+        self.conclude_each();
+        self.report(true, observer, head);
+        refund(&mut self.asks);
+    }
+
+    /// Stores what became of the request under each rule, and returns the refusal if one refuses.
+    fn conclude_each(&mut self) -> Option<Refused> {
+        for ask in &mut self.asks {
+            ask.outcome = ask.conclude();
+        }
+        refused(&self.asks)
+    }
+
+    /// Reports what became of the request under each rule. If it is refused, a rule that would have admitted it reports
+    /// nothing, because it has charged nothing.
+    fn report(&self, is_refused: bool, observer: &Observer, head: Head<'_>) {
+        for ask in &self.asks {
+            let is_reported = |it: &Outcome| !is_refused || it.is_refusal() || ask.has_failed();
+            if let Some(outcome) = ask.outcome.filter(is_reported) {
+                ask.report(outcome, self.elapsed, observer, head);
+                ask.strike(outcome);
             }
         }
     }
@@ -71,6 +90,11 @@ impl Ask<'_> {
             false if self.is_blocked => Outcome::Blocked,
             false => Outcome::Denied,
         })
+    }
+
+    /// Returns whether the store failed.
+    const fn has_failed(&self) -> bool {
+        matches!(self.answer, Some(Err(_)))
     }
 
     /// Counts a refusal as a strike, if the rule blocks keys that are refused. A refusal because the table is full is not

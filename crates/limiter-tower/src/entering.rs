@@ -5,10 +5,10 @@
 //! 1. The keys of all rules are read. A request without a key is rejected before anything is charged.
 //! 2. If there are rates, the limits on requests in flight in memory are asked whether they have room. If one has none, the
 //!    request is refused and charged nowhere.
-//! 3. The rates [decide](crate::decide). If they refuse, no permit is taken.
+//! 3. The rates [decide](crate::decide), and those that are shadows are asked. If a rate refuses, no permit is taken.
 //! 4. A permit of each limit in flight is taken. If one is full, the others are given back, and the rates refund what they
 //!    have charged.
-//! 5. Shadows are asked once the request is admitted.
+//! 5. Limits in flight that are shadows are asked once the request is admitted.
 //!
 //! A refusal names each limit that is full: those in memory are all asked for room once one refuses.
 //!
@@ -25,7 +25,7 @@ use std::{
 use limiter_core::{Decision, Entry, LimiterFuture};
 
 use crate::{
-    decide::{Ask, Pending, Question, refund},
+    decide::{Ask, Pending, Question},
     decisions::InFlightDecision,
     in_flight::{InFlightAsk, InFlightRule, Permits, admitted, refused},
     key::{Head, MissingKey},
@@ -170,12 +170,12 @@ impl<'k> Entering<'k> {
     /// Returns what follows for an admitted request, and reports it. A rule that would have fitted reports nothing if
     /// another one refuses.
     pub(crate) fn conclude(
-        mut self,
+        self,
         observer: &Observer,
         head: Head<'_>,
     ) -> Result<Entered<'k>, Refused> {
         if let Some(refused) = refused(&self.in_flight) {
-            refund(&mut self.rates.asks);
+            self.rates.refuse(observer, head);
             return Err(refused);
         }
         let rates = self.rates.conclude(observer, head)?;

@@ -59,7 +59,7 @@ pub enum Outcome {
     Bypassed,
     /// It was rejected, because it has no key or the limiter is not set up to decide.
     Rejected,
-    /// It was forwarded although the store failed.
+    /// It was forwarded although the store failed, unless another rule has refused it.
     ErrorAllowed,
     /// It was refused because the store failed.
     ErrorDenied,

@@ -142,6 +142,11 @@ impl<'k> InFlightAsk<'k> {
             })
     }
 
+    /// Returns whether the store failed.
+    const fn has_failed(&self) -> bool {
+        matches!(self.answer, Some(Err(_)))
+    }
+
     fn on_error(&self, error: &Error) -> OnError {
         OnError::of(error, self.rule.settings.on_store_failure)
     }
@@ -201,9 +206,12 @@ impl<'k> InFlightAsk<'k> {
 /// reason.
 pub(crate) fn refused(asks: &[InFlightAsk<'_>]) -> Option<Refused> {
     let refusing = || asks.iter().filter(|ask| ask.is_refused());
-    let outcomes: Vec<_> = refusing().filter_map(InFlightAsk::conclude).collect();
+    refusing().next()?;
+    // Stores that failed are reported, too.
+    let reported = asks.iter().filter(|ask| ask.is_refused() || ask.has_failed());
+    let outcomes: Vec<_> = reported.filter_map(InFlightAsk::conclude).collect();
     let by_limit: Vec<_> = refusing().filter_map(InFlightAsk::decided).collect();
-    let first = *outcomes.first()?;
+    let first = outcomes.into_iter().find(|outcome| outcome.is_refusal())?;
     let reason = if by_limit.is_empty() {
         Reason::without_decision(first)
     } else {

@@ -294,3 +294,30 @@ async fn a_service_that_fails_to_become_ready_refunds_and_gives_back() {
     assert_eq!((counter.calls(), counter.held()), (vec!["peek", "enter"], 0));
     assert!(Limiter::check(&limiter, &"all".into()).await.unwrap().is_admitted(), "refunded");
 }
+
+#[tokio::test]
+async fn a_store_that_fails_is_reported_although_a_limit_in_flight_refuses() {
+    #[cfg(feature = "tracing")]
+    let log = limiter_rig::log::Log::start();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let rate_events = Arc::clone(&seen);
+    let failing = Deferred::new(limiter_of(Policy::gcra("api", TEN)).0);
+    failing.set_failing(true);
+    let limiter = limiter_of(Policy::gcra("shadow", TEN)).0;
+    let shadow = for_all(limiter.clone()).with_mode(Mode::SHADOW);
+    let api = Rule::new(failing, FixedKey::new("api"));
+    let (first, first_events) =
+        Events::of(in_flight_of(&Counter::new("first", 9).slow().failing()));
+    let (full, full_events) = Events::of(in_flight_of(&Counter::new("full", 0).slow()));
+    let layer =
+        RateLimitLayer::all([api, shadow]).in_flight(first).in_flight(full).observe(move |event| {
+            rate_events.lock().unwrap().push((event.rule.to_owned(), event.outcome.name()));
+        });
+    let refused = send(&behind_layer(&layer, two_frames)).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(seen.lock().unwrap().as_slice(), [("api".to_owned(), "error_allowed")]);
+    assert_eq!((first_events.take(), full_events.take()), (vec!["error_allowed"], vec!["denied"]));
+    assert_eq!(used(&limiter), 0);
+    #[cfg(feature = "tracing")]
+    assert_eq!(log.lines().len(), 2, "{:?}", log.lines());
+}
