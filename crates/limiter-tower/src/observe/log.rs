@@ -55,10 +55,12 @@ pub(crate) fn store_recovered(rule: &str) {
     let _ = rule;
 }
 
-/// A limiter that can't decide because of how the server is set up, logged once.
+/// A limiter that can't decide because of how the server is set up, logged once: on standard error if there is no log,
+/// because the remedy is in it.
 pub(crate) fn misconfigured(rule: &str, error: &Error) {
     log!(error, rule, "rate limit misconfigured, so requests are rejected: {error}");
-    let _ = (rule, error);
+    #[cfg(not(feature = "tracing"))]
+    eprintln!("limiter-tower: rule {rule:?} is misconfigured, so requests are rejected: {error}");
 }
 
 /// A rule that was asked without a request, although its plan depends on it.
