@@ -166,8 +166,8 @@ pub trait Limiter: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the store can't tell the states of the two
-    /// limiters apart.
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the two limiters would have the same states in
+    /// the store.
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
 }
 

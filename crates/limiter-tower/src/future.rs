@@ -22,7 +22,7 @@ use crate::{
 pin_project! {
     /// The future of [`RateLimit`](crate::service::RateLimit).
     ///
-    /// If it is dropped, charges stay: a client that resets its requests is limited like any other. A
+    /// This future stays pending if it is polled after it was ready. If it is dropped, charges stay: a client that resets its requests is limited like any other. A
     /// request that waits gives its place and the permits that it waits for back, and a request in flight gives its permit
     /// back.
     #[must_use = "futures do nothing unless polled"]
@@ -146,7 +146,7 @@ where
             match state.as_mut().project() {
                 StateProjection::Deciding { deciding } => {
                     let Some(undecided) = deciding else {
-                        // Like any future, pending for ever when polled after it has completed.
+                        // It was polled after it has completed.
                         return Poll::Pending;
                     };
                     let decided = ready!(undecided.poll(cx));

@@ -290,7 +290,7 @@ fn check(rules: &[Rule]) {
     let demands: usize = demands.sum();
     assert!(
         demands <= MAX_DEMANDS,
-        "the rules of a layer have {demands} demands, of which a block is two; at most {MAX_DEMANDS} are possible"
+        "the rules of a layer have {demands} demands, of which a rule with a block has three; at most {MAX_DEMANDS} are possible"
     );
     let waiting = rules.iter().filter(|rule| rule.settings.wait.is_some()).count();
     assert!(waiting <= 1, "{waiting} rules wait; a layer has at most one");

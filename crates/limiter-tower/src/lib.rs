@@ -36,7 +36,7 @@
 //! | [`in_flight`] | how many requests are in flight at once |
 //! | [`ask`] | rules that are asked in handlers, and outside of requests |
 //! | [`headers`], [`refusal`] | what clients receive |
-//! | [`observe`] | what a service learns |
+//! | [`observe`] | events, decisions, metrics |
 //! | [`service`] | the types of the tower traits |
 //!
 //! | outcome | what the client receives |

@@ -104,7 +104,7 @@ impl ClientIp {
     /// that the peer is always the client.
     ///
     /// The client is the first address from the right, over all field lines, that is not trusted.
-    /// What stands left of it was sent by the client, and is not read. If an entry before it is not
+    /// What is left of it was sent by the client, and is not read. If an entry before it is not
     /// an address (empty, `unknown`, `_hidden`), or if all addresses are trusted, the peer is the
     /// client.
     ///

@@ -15,7 +15,7 @@ pub enum KeySource {
     /// The client can choose it, because nothing verifies what it is made of.
     ///
     /// Such a key limits nobody by itself, since a client has a new allowance with each new key, and it may be another
-    /// client's key. So a layer accepts it only beside a rule with another key, which is charged first.
+    /// client's key. So a layer accepts it only beside a rule with another key.
     Chosen,
     /// Many clients share it, such as the key of a whole service or of a route.
     Shared,

@@ -259,7 +259,7 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
         (vec![], "a layer needs at least one rule"),
         (
             many(17),
-            "the rules of a layer have 17 demands, of which a block is two; at most 16 are possible",
+            "the rules of a layer have 17 demands, of which a rule with a block has three; at most 16 are possible",
         ),
         (vec![waiting("a"), named("b"), waiting("c")], "2 rules wait; a layer has at most one"),
         (
