@@ -79,7 +79,7 @@ impl Store for InMemory {
 
 /// One demand of a list.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct ListedDemand {
     /// The index of the limiter.
     pub limiter: usize,
     /// Which of the limiter's policies asks, modulo their number.
@@ -98,7 +98,7 @@ pub struct List {
     /// In nanoseconds.
     pub gap: u64,
     /// The demands.
-    pub demands: Vec<Asked>,
+    pub demands: Vec<ListedDemand>,
     /// Whether a refused list is repeated when it should be admitted.
     pub retries: bool,
 }
@@ -144,7 +144,7 @@ pub fn lists(tick: Tick, most: usize) -> impl Strategy<Value = Lists> {
 fn list_of(demands: Vec<(usize, Step, (u8, bool))>, retries: bool, turn: usize) -> List {
     // The first demand's time. The policies of a list mostly agree, so that few lists are invalid.
     let gap = demands.first().map_or(0, |(_, step, _)| step.gap.unsigned_abs());
-    let demands = demands.into_iter().map(|(limiter, step, (key, only_asks))| Asked {
+    let demands = demands.into_iter().map(|(limiter, step, (key, only_asks))| ListedDemand {
         limiter,
         turn: if turn == 3 { step.turn } else { turn },
         key,

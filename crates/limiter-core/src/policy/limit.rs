@@ -189,7 +189,7 @@ impl Limit {
 
     /// Checks that the limit is small enough to be one of several.
     pub(super) fn fits_among_several(&self) -> Result<(), Error> {
-        const MOST: u64 = 1_000;
+        const MAX_ENTRIES: u64 = 1_000;
         let (size, remedy) = match self.algorithm {
             Algorithm::SlidingLog => (self.quota.permits(), "use at most 1,000 permits"),
             Algorithm::SubWindows(slots) => (slots.number().into(), "use at most 1,000 slots"),
@@ -199,7 +199,7 @@ impl Limit {
             | Algorithm::AlignedWindow
             | Algorithm::SlidingCounter => return Ok(()),
         };
-        if size <= MOST {
+        if size <= MAX_ENTRIES {
             return Ok(());
         }
         let family = self.algorithm.family();

@@ -101,14 +101,14 @@ async fn a_foreign_value_fails_its_own_check_alone() {
 }
 
 /// Returns the errors of all keys while the server can't write.
-async fn told(limiter: &RedisLimiter) -> Vec<String> {
-    let mut told = Vec::new();
+async fn errors_of(limiter: &RedisLimiter) -> Vec<String> {
+    let mut errors = Vec::new();
     for result in check(limiter, &KEYS).await {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        told.push(error.to_string());
+        errors.push(error.to_string());
     }
-    told
+    errors
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,8 +116,8 @@ async fn a_full_server_charges_none_of_them() {
     let server = Server::start();
     let limiter = patient(&server.url(), 3).await;
     server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
-    let told = told(&limiter).await;
-    assert!(told.iter().all(|words| words.contains("OOM command not allowed")), "{told:?}");
+    let errors = errors_of(&limiter).await;
+    assert!(errors.iter().all(|words| words.contains("OOM command not allowed")), "{errors:?}");
     server.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
     for key in KEYS {
         assert_eq!(limiter.peek(key).await.unwrap().used(), 0);
@@ -129,8 +129,8 @@ async fn a_replica_charges_none_of_them_and_is_left_for_the_primary() {
     let server = Server::start();
     let limiter = patient(&server.url(), 3).await;
     server.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
-    let told = told(&limiter).await;
-    assert!(told.iter().all(|words| words.contains("READONLY ")), "{told:?}");
+    let errors = errors_of(&limiter).await;
+    assert!(errors.iter().all(|words| words.contains("READONLY ")), "{errors:?}");
     server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
     let _ = recover(&limiter).await;
     for key in KEYS {

@@ -182,7 +182,7 @@ impl Edges {
 
     /// Changes one thing at random.
     fn change(&self, moves: &mut Vec<Move>, dice: &mut Dice) {
-        const MOST: usize = 24;
+        const MAX_MOVES: usize = 24;
         let place = dice.below(moves.len() as u64 + 1);
         let place = usize::try_from(place).unwrap_or(0);
         match dice.below(4) {
@@ -192,7 +192,7 @@ impl Edges {
                     *changed = self.any(dice);
                 }
             }
-            _ if moves.len() < MOST => moves.insert(place, self.any(dice)),
+            _ if moves.len() < MAX_MOVES => moves.insert(place, self.any(dice)),
             _ => {}
         }
     }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The most permits that these laws charge in any case, so that no count saturates.
-const MOST: u64 = 1_000_000_000_000;
+const MAX_CHARGE: u64 = 1_000_000_000_000;
 
 /// Law 1, and law 3 for one permit: what is taken up to a number is what remains, or that number; nothing only
 /// if nothing remains, with the wait for one permit. A part is given back at once.
@@ -87,13 +87,13 @@ pub fn charges_afterwards_keep_the_bound(
 /// Returns how many permits a limit charges at least in any case if one has just fitted.
 fn most_within_the_horizon(limit: &Limit) -> u64 {
     if !limit.algorithm().is_continuous() {
-        return MOST;
+        return MAX_CHARGE;
     }
     let quota = limit.quota();
     let permits =
         limit.horizon().as_nanos() * u128::from(quota.permits()) / quota.window().as_nanos();
     // The time of a permit is rounded up: at 5,000,000/s, by 0.125 %.
-    u64::try_from(permits * 799 / 800).unwrap_or(u64::MAX).min(MOST)
+    u64::try_from(permits * 799 / 800).unwrap_or(u64::MAX).min(MAX_CHARGE)
 }
 
 /// Law 1 from both sides, for limits with windows: each charge in any case is counted if no more than the limit
@@ -108,7 +108,7 @@ pub fn charges_follow_the_definition(subject: &mut impl Operations, scenario: &S
         let fits = |models: &[Model], cost| models.iter().all(|model| model.fits(now, cost));
         let decision = match index % 3 {
             0 => {
-                let cost = cost.min(Cost::of(MOST));
+                let cost = cost.min(Cost::of(MAX_CHARGE));
                 let charged = subject.charge(now, KEY, cost);
                 let all = models.iter().all(|model| !model.is_overshot(now));
                 prop_assert_eq!(charged.permits(), if all { cost.get() } else { 0 });
@@ -169,7 +169,7 @@ pub fn waits_after_a_charge_are_exact(subject: &mut impl Operations, scenario: &
             break;
         }
         subject.switch(policy);
-        let charged = subject.charge(now, KEY, cost.min(Cost::of(MOST)));
+        let charged = subject.charge(now, KEY, cost.min(Cost::of(MAX_CHARGE)));
         let decision = charged.decision();
         prop_assert_eq!((charged.delay(), decision.is_admitted()), (Some(Duration::ZERO), true));
         prop_assert!(charged.permits() <= cost.get());

@@ -11,7 +11,7 @@ use proptest::{prelude::*, test_runner::TestCaseError};
 
 use super::{Law, is_paced, stays_within};
 use crate::{
-    lists::{Asked, Lists, Store},
+    lists::{ListedDemand, Lists, Store},
     oracle::Admitted,
 };
 
@@ -99,7 +99,7 @@ impl<'a, S: Store> Run<'a, S> {
     }
 
     /// Returns the demands by their states, or `None` if two policies ask about one.
-    fn groups(&self, demands: &[Asked]) -> Option<Vec<Group>> {
+    fn groups(&self, demands: &[ListedDemand]) -> Option<Vec<Group>> {
         let mut groups: Vec<Group> = Vec::new();
         let sum = |one: Cost, other: Cost| Cost::of(one.get().saturating_add(other.get()));
         for (place, asked) in demands.iter().enumerate() {
@@ -128,7 +128,7 @@ impl<'a, S: Store> Run<'a, S> {
         Some(groups)
     }
 
-    fn decide(&self, user: &str, demands: &[Asked]) -> Result<JointDecision, Error> {
+    fn decide(&self, user: &str, demands: &[ListedDemand]) -> Result<JointDecision, Error> {
         let demands = demands.iter().map(|asked| {
             let (limiter, key) = (self.handle(asked.limiter, asked.turn), key(user, asked.key));
             let demand = if asked.only_asks { Demand::only_ask } else { Demand::new };
@@ -144,7 +144,7 @@ impl<'a, S: Store> Run<'a, S> {
     /// Decides on a list, in its order and in the opposite one, and compares with each limiter alone. Returns the wait.
     fn follows_the_oracle(
         &mut self,
-        demands: &[Asked],
+        demands: &[ListedDemand],
         groups: &[Group],
     ) -> Result<Option<Duration>, TestCaseError> {
         let mut waits = Vec::new();
@@ -247,8 +247,14 @@ impl<'a, S: Store> Run<'a, S> {
 
     /// Charges one permit of each limiter, gives them back by the receipts, and finds as many permits as before.
     fn refunds_the_last_list(&self) -> Law {
-        let demands: Vec<Asked> = (0..self.handles.len())
-            .map(|limiter| Asked { limiter, turn: 0, key: 0, cost: Cost::ONE, only_asks: false })
+        let demands: Vec<ListedDemand> = (0..self.handles.len())
+            .map(|limiter| ListedDemand {
+                limiter,
+                turn: 0,
+                key: 0,
+                cost: Cost::ONE,
+                only_asks: false,
+            })
             .collect();
         let remaining = || {
             let usage = |limiter| {

@@ -40,7 +40,7 @@ struct Inner {
     was_stopped: AtomicBool,
 }
 
-struct Held {
+struct CounterPermit {
     counter: Counter,
     key: Key<'static>,
     lost: watch::Receiver<bool>,
@@ -168,7 +168,7 @@ impl InFlightLimiter for Counter {
             *held += 1;
             let occupancy = counter.occupancy(*held, limit);
             let lost = counter.0.lost.subscribe();
-            let held = Held { counter: counter.clone(), key, lost };
+            let held = CounterPermit { counter: counter.clone(), key, lost };
             Entry::admitted(InFlightPermit::new(held), occupancy)
         })
     }
@@ -189,7 +189,7 @@ impl InFlightLimiter for Counter {
     }
 }
 
-impl HeldPermit for Held {
+impl HeldPermit for CounterPermit {
     fn is_lost(&self) -> bool {
         *self.lost.borrow() || self.counter.0.was_stopped.load(Relaxed)
     }
@@ -204,7 +204,7 @@ impl HeldPermit for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for CounterPermit {
     fn drop(&mut self) {
         let mut all = self.counter.0.held.lock().unwrap();
         if let Some(held) = all.get_mut(&self.key) {
