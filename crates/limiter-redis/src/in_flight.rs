@@ -8,11 +8,11 @@
 pub(crate) mod builder;
 mod expiry;
 mod fallback;
-mod held;
 mod ids;
 mod leave;
 mod leaves;
 mod permit;
+mod permit_state;
 mod renewal;
 mod shared;
 mod table;
@@ -30,7 +30,7 @@ use limiter_core::{
     Occupancy, check_in_flight,
 };
 
-use self::{held::Held, leave::Leave, permit::Permit, shared::Shared};
+use self::{leave::Leave, permit::Permit, permit_state::PermitState, shared::Shared};
 use crate::{
     client::{
         ScriptClient,
@@ -197,7 +197,7 @@ impl<C: ScriptClient> Shared<C> {
             }
             let reply = reply?;
             let permit = reply.is_admitted.then(|| {
-                let held = Held::new(number, of_task, limit, shared.expiry.ends(sent));
+                let held = PermitState::new(number, of_task, limit, shared.expiry.ends(sent));
                 if shared.table.insert(&held, sent) {
                     shared.watch();
                 }

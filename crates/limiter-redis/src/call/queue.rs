@@ -10,20 +10,20 @@ use std::{
 /// Items that wait for a task to take them. The first one starts the task.
 pub(crate) struct Queue<T>(Mutex<Vec<T>>);
 
-/// A task's turn to take the items. If it is dropped early, because its runtime is shut down, it removes
+/// A task's claim on the items. If it is dropped early, because its runtime is shut down, it removes
 /// them, so that the next item starts another task.
-pub(crate) struct Turn<T> {
+pub(crate) struct QueueClaim<T> {
     queue: Arc<Queue<T>>,
     /// Items that are added after this need another task.
     is_over: bool,
 }
 
 impl<T> Queue<T> {
-    /// Adds an item. Returns the turn to take it if it is the first.
-    pub(crate) fn push(self: &Arc<Self>, item: T) -> Option<Turn<T>> {
+    /// Adds an item. Returns the claim on the items if it is the first.
+    pub(crate) fn push(self: &Arc<Self>, item: T) -> Option<QueueClaim<T>> {
         let mut items = self.lock();
         items.push(item);
-        (items.len() == 1).then(|| Turn { queue: Arc::clone(self), is_over: false })
+        (items.len() == 1).then(|| QueueClaim { queue: Arc::clone(self), is_over: false })
     }
 
     fn take(&self) -> Vec<T> {
@@ -42,14 +42,14 @@ impl<T> Default for Queue<T> {
     }
 }
 
-impl<T> Turn<T> {
+impl<T> QueueClaim<T> {
     pub(crate) fn take(mut self) -> Vec<T> {
         self.is_over = true;
         self.queue.take()
     }
 }
 
-impl<T> Drop for Turn<T> {
+impl<T> Drop for QueueClaim<T> {
     fn drop(&mut self) {
         if !self.is_over {
             drop(self.queue.take());

@@ -16,7 +16,7 @@ use super::{
     check::Check,
     deadline::{Deadline, run, timeout},
     outcomes::{Answer, outcomes},
-    queue::{Queue, Turn, let_ready_tasks_run},
+    queue::{Queue, QueueClaim, let_ready_tasks_run},
     request::{MAX_UNDER_WAY, Operation, Request, UnderWay, call_of},
 };
 use crate::{
@@ -75,8 +75,8 @@ impl<C: ScriptClient> Sender<C> {
         self.ask(handle, key, check, |request| {
             if !self.batches.load(Relaxed) {
                 self.spawn(vec![request]);
-            } else if let Some(turn) = self.queue.push(request) {
-                self.client.spawn(Arc::clone(self).send_queued(turn));
+            } else if let Some(claim) = self.queue.push(request) {
+                self.client.spawn(Arc::clone(self).send_queued(claim));
             }
         })
         .await
@@ -155,9 +155,9 @@ impl<C: ScriptClient> Sender<C> {
     }
 
     /// Sends the checks that wait, after all tasks that are ready could add theirs: those of one script in one call.
-    async fn send_queued(self: Arc<Self>, turn: Turn<Request<Check>>) {
+    async fn send_queued(self: Arc<Self>, claim: QueueClaim<Request<Check>>) {
         let_ready_tasks_run().await;
-        let mut requests = turn.take();
+        let mut requests = claim.take();
         let route = |request: &Request<Check>| request.operation.charge.route;
         requests.sort_by_key(route);
         let most = requests.first().map_or(1, |first| first.handle.plan.max_batch());

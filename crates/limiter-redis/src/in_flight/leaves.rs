@@ -11,7 +11,7 @@ use super::{
 use crate::{
     call::{
         deadline::Deadline,
-        queue::{Turn, let_ready_tasks_run},
+        queue::{QueueClaim, let_ready_tasks_run},
     },
     client::{ScriptClient, faults::reported},
     events::EventKind,
@@ -32,14 +32,14 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     fn wait_to_leave(self: &Arc<Self>, waiting: Waiting) {
-        if let Some(turn) = self.leaves.push(waiting) {
-            self.client.spawn(Arc::clone(self).send_leaves(turn));
+        if let Some(claim) = self.leaves.push(waiting) {
+            self.client.spawn(Arc::clone(self).send_leaves(claim));
         }
     }
 
-    async fn send_leaves(self: Arc<Self>, turn: Turn<Waiting>) {
+    async fn send_leaves(self: Arc<Self>, claim: QueueClaim<Waiting>) {
         let_ready_tasks_run().await;
-        for group in self.groups(turn.take(), |waiting| &waiting.leave.key) {
+        for group in self.groups(claim.take(), |waiting| &waiting.leave.key) {
             let shared = Arc::clone(&self);
             self.client.spawn(async move { shared.send_group(group).await });
         }

@@ -8,19 +8,19 @@ use std::{
 
 use limiter_core::HeldPermit;
 
-use super::{held::Held, shared::Shared};
+use super::{permit_state::PermitState, shared::Shared};
 use crate::{call::deadline::timeout, client::ScriptClient};
 
 /// A permit that the store has counted. Dropping it gives it back.
 pub(crate) struct Permit<C: ScriptClient> {
     shared: Arc<Shared<C>>,
-    held: Arc<Held>,
+    held: Arc<PermitState>,
     /// Whether a caller has it. One that no caller got can't be lost.
     is_used: bool,
 }
 
 impl<C: ScriptClient> Permit<C> {
-    pub(crate) fn new(shared: &Arc<Shared<C>>, held: Arc<Held>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared<C>>, held: Arc<PermitState>) -> Self {
         Self { shared: Arc::clone(shared), held, is_used: false }
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    held::Held,
+    permit_state::PermitState,
     shared::{BY_CLOCK, Gate, Shared},
     table::Changes,
 };
@@ -31,7 +31,7 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     /// Starts a renewal for each group of permits that can share a call.
-    fn renew(self: &Arc<Self>, due: Vec<Arc<Held>>) {
+    fn renew(self: &Arc<Self>, due: Vec<Arc<PermitState>>) {
         for group in self.groups(due, |held| &held.key) {
             let renewal = Renewal { shared: Arc::clone(self), group };
             self.client.spawn(renewal.run());
@@ -88,7 +88,7 @@ impl<C: ScriptClient> Drop for Watch<C> {
 /// The renewal of permits that share a call, which is repeated until it succeeds or none is left.
 struct Renewal<C: ScriptClient> {
     shared: Arc<Shared<C>>,
-    group: Vec<Arc<Held>>,
+    group: Vec<Arc<PermitState>>,
 }
 
 impl<C: ScriptClient> Renewal<C> {

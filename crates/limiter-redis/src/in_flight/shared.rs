@@ -12,7 +12,7 @@ use bytes::Bytes;
 use limiter_core::{Error, LimiterId, Timestamp};
 use tokio::sync::oneshot;
 
-use super::{expiry::Expiry, held::Held, ids::Ids, leave::Waiting, table::Table};
+use super::{expiry::Expiry, ids::Ids, leave::Waiting, permit_state::PermitState, table::Table};
 use crate::{
     call::{
         breaker,
@@ -240,7 +240,7 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     /// Returns whether a permit is lost, also if nothing but the clock shows that yet.
-    pub(super) fn is_lost(self: &Arc<Self>, held: &Held) -> bool {
+    pub(super) fn is_lost(self: &Arc<Self>, held: &PermitState) -> bool {
         if !held.is_lost() && held.is_over(self.now()) && held.becomes_lost() {
             self.report_lost(1, &held.key, BY_CLOCK);
             self.leave(self.table.lost(held));
@@ -276,7 +276,7 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     /// Gives back a permit that its caller does not hold any more.
-    pub(super) fn give_back(self: &Arc<Self>, held: &Held) {
+    pub(super) fn give_back(self: &Arc<Self>, held: &PermitState) {
         self.leave(self.table.left(held));
     }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use foldhash::quality::SeedableRandomState;
 use limiter_core::Timestamp;
 
-use super::{expiry::Expiry, held::Held, leave::Leave};
+use super::{expiry::Expiry, leave::Leave, permit_state::PermitState};
 use crate::scripts::in_flight::Renewed;
 
 pub(crate) struct Table {
@@ -27,7 +27,7 @@ struct Inner {
 }
 
 struct Entry {
-    held: Arc<Held>,
+    held: Arc<PermitState>,
     /// When the last request was sent that succeeded.
     sent: Timestamp,
     /// When the last request was sent.
@@ -51,7 +51,7 @@ enum Stage {
 #[derive(Default)]
 pub(crate) struct Changes {
     /// Permits to renew.
-    pub(crate) due: Vec<Arc<Held>>,
+    pub(crate) due: Vec<Arc<PermitState>>,
     /// Permits to give back.
     pub(crate) leaves: Vec<Leave>,
     /// How many were lost just now.
@@ -67,7 +67,7 @@ impl Table {
     }
 
     /// Adds a permit that was taken by a request sent at `sent`. Returns whether a task has to be started that renews.
-    pub(crate) fn insert(&self, held: &Arc<Held>, sent: Timestamp) -> bool {
+    pub(crate) fn insert(&self, held: &Arc<PermitState>, sent: Timestamp) -> bool {
         let mut inner = self.lock();
         inner.add(&held.key);
         let entry = Entry {
@@ -109,14 +109,14 @@ impl Table {
     }
 
     /// Notes that a caller holds a permit no more. Returns it if it is to be given back now.
-    pub(crate) fn left(&self, held: &Held) -> Option<Leave> {
+    pub(crate) fn left(&self, held: &PermitState) -> Option<Leave> {
         let mut inner = self.lock();
         inner.subtract(&held.key);
         inner.leave(held.number, self.expiry)
     }
 
     /// Notes that a permit was lost by the clock. Returns it if it is to be given back now.
-    pub(crate) fn lost(&self, held: &Held) -> Option<Leave> {
+    pub(crate) fn lost(&self, held: &PermitState) -> Option<Leave> {
         self.lock().leave(held.number, self.expiry)
     }
 
@@ -151,7 +151,11 @@ impl Table {
     }
 
     /// Begins to renew permits again. Returns those that are still to be renewed.
-    pub(crate) fn resume(&self, group: &[Arc<Held>], now: Timestamp) -> Vec<Arc<Held>> {
+    pub(crate) fn resume(
+        &self,
+        group: &[Arc<PermitState>],
+        now: Timestamp,
+    ) -> Vec<Arc<PermitState>> {
         let mut inner = self.lock();
         let mut resumed = Vec::new();
         for held in group {
@@ -169,7 +173,7 @@ impl Table {
     /// `due` again.
     pub(crate) fn settle(
         &self,
-        group: &[Arc<Held>],
+        group: &[Arc<PermitState>],
         renewed: impl IntoIterator<Item = Option<Renewed>>,
         sent: Timestamp,
     ) -> Changes {
@@ -199,7 +203,7 @@ impl Table {
     }
 
     /// Notes that a task that renews permits has ended too early. Returns permits to give back.
-    pub(crate) fn abandon(&self, group: &[Arc<Held>]) -> Vec<Leave> {
+    pub(crate) fn abandon(&self, group: &[Arc<PermitState>]) -> Vec<Leave> {
         let mut inner = self.lock();
         let mut leaves = Vec::new();
         for held in group {

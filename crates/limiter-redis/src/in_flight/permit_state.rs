@@ -11,7 +11,7 @@ use tokio::sync::{Notify, futures::Notified};
 
 /// A permit that this process holds.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct PermitState {
     /// Part of its id.
     pub(crate) number: u64,
     pub(crate) key: Bytes,
@@ -29,7 +29,7 @@ const HELD: u8 = 1;
 const LOST: u8 = 2;
 const LEFT: u8 = 3;
 
-impl Held {
+impl PermitState {
     pub(crate) fn new(number: u64, key: Bytes, limit: u32, ends: Timestamp) -> Arc<Self> {
         let (ends, state) = (AtomicU64::new(ends.as_nanos()), AtomicU8::new(TAKEN));
         Arc::new(Self { number, key, limit, ends, state, changed: Notify::new() })
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_permit_that_its_caller_never_got_is_lost_without_an_event() {
-        let held = Held::new(1, Bytes::from("key"), 1, Timestamp::from_nanos(1));
+        let held = PermitState::new(1, Bytes::from("key"), 1, Timestamp::from_nanos(1));
         assert!(!held.becomes_lost());
         assert!(held.is_lost());
         assert!(!held.becomes_held());
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_permit_that_is_held_is_lost_once() {
-        let held = Held::new(1, Bytes::from("key"), 1, Timestamp::from_nanos(1));
+        let held = PermitState::new(1, Bytes::from("key"), 1, Timestamp::from_nanos(1));
         assert!(held.becomes_held());
         assert!(held.becomes_lost());
         assert!(!held.becomes_lost());
