@@ -171,30 +171,3 @@ async fn a_missing_address_is_logged_once_with_the_remedy() {
     assert!(lines[0].contains("ERROR"), "{lines:?}");
     assert!(lines[0].contains("into_make_service_with_connect_info::<SocketAddr>()"), "{lines:?}");
 }
-
-/// Without a log, the remedy is on standard error, once. Run by the test below in a process of its own.
-#[cfg(not(feature = "tracing"))]
-#[tokio::test]
-#[ignore = "prints what another test reads"]
-async fn prints_a_misconfiguration() {
-    let limiter = Fake::new(Policy::gcra("default", Quota::per_minute(10)), || {
-        LimiterFuture::ready(Err(Error::new(ErrorKind::InvalidSetting, "no key secret")))
-    });
-    let service = per_address(limiter).layer(service_fn(hello));
-    for _ in 0..100 {
-        send(&service, request_from("192.0.2.1")).await;
-    }
-}
-
-#[cfg(not(feature = "tracing"))]
-#[test]
-fn a_misconfiguration_is_printed_once_without_a_log() {
-    let this = std::env::current_exe().unwrap();
-    let arguments = ["--ignored", "--exact", "--nocapture", "failures::prints_a_misconfiguration"];
-    let printed = std::process::Command::new(this).args(arguments).output().unwrap();
-    let printed = String::from_utf8(printed.stderr).unwrap();
-    let lines: Vec<_> = printed.lines().filter(|line| line.contains("limiter-tower")).collect();
-    let expected =
-        "limiter-tower: rule \"default\" is misconfigured, so requests are rejected: no key secret";
-    assert_eq!(lines, [expected]);
-}
