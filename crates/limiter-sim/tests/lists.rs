@@ -1,6 +1,11 @@
 //! The lists of faults, of wrong worlds, of balanced counters and of scripts are complete. A variant that no list has
 //! would never happen.
 
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
 use limiter_sim::{Fault, Wrong};
 
 /// Returns how many variants an enum has, by the source text that declares it.
@@ -59,17 +64,35 @@ const SCRIPTS: [&str; 11] = [
 #[test]
 fn the_simulation_knows_each_script() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../limiter-redis/src/scripts");
-    let files = std::fs::read_dir(folder).expect("the folder of the scripts");
+    let files = fs::read_dir(folder).expect("the folder of the scripts");
     let files = files.map(|file| file.expect("a file").path());
     let scripts = files.filter(|path| path.extension().is_some_and(|end| end == "lua"));
     let mut names: Vec<_> =
         scripts.filter_map(|path| path.file_stem().map(ToOwned::to_owned)).collect();
     names.sort_unstable();
+    let sources = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
+    let naming = files_naming_scripts(sources).expect("the sources");
     assert_eq!(
         names, SCRIPTS,
-        "a match on names has a default, which has to be right for a new script: in server/wrong.rs, network.rs, \
-         network/in_flight.rs, records.rs, auditor.rs and its in_flight.rs, services.rs, services/blocks.rs, levels.rs"
+        "these files name scripts, and what they do without a name has to be right for a new one: {naming:#?}"
     );
+}
+
+/// Returns the files in `folder` that have the name of a script in quotation marks.
+fn files_naming_scripts(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files_naming_scripts(&path)?);
+            continue;
+        }
+        let text = fs::read_to_string(&path)?;
+        if SCRIPTS.iter().any(|script| text.contains(&format!("\"{script}\""))) {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }
 
 #[test]

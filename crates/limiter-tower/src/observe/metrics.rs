@@ -1,4 +1,4 @@
-//! Metrics by the facade `metrics`: see `docs/metrics.md`.
+//! Metrics by the facade `metrics`: see `docs/guide/metrics.md`.
 
 use std::{sync::Arc, time::Duration};
 
