@@ -25,14 +25,18 @@ impl Requests {
 
     /// Returns the most permits that requests were charged which were in flight at the same time in a stretch.
     pub(crate) fn at_once(&self, from: Micros, to: Micros) -> u64 {
-        let within = || self.0.iter().filter(move |it| it.from <= to && from <= it.to);
-        // The most are in flight when one of them begins.
-        let moments = within().map(|request| request.from.max(from));
-        let at = |now: Micros| {
-            let in_flight = within().filter(move |it| (it.from..=it.to).contains(&now));
-            in_flight.map(|request| request.permits).sum::<u64>()
-        };
-        moments.map(at).max().unwrap_or(0)
+        let within = self.0.iter().filter(|it| it.from <= to && from <= it.to);
+        // Starts sort before ends at the same moment, at which both are in flight.
+        let mut moments: Vec<(Micros, bool, u64)> = within
+            .flat_map(|it| [(it.from.max(from), false, it.permits), (it.to, true, it.permits)])
+            .collect();
+        moments.sort_unstable();
+        let (mut in_flight, mut most) = (0, 0);
+        for (_, is_end, permits) in moments {
+            in_flight = if is_end { in_flight - permits } else { in_flight + permits };
+            most = most.max(in_flight);
+        }
+        most
     }
 }
 
