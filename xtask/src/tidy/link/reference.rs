@@ -1,4 +1,4 @@
-//! References such as [`item`], which need a definition wherever a document is shown.
+//! References in brackets, which need a definition wherever a document is shown.
 
 use super::{included, is_path, links, prose, without_code};
 use crate::tidy::{File, Finding, Tree};
