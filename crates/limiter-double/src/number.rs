@@ -1,0 +1,80 @@
+//! Numbers as servers read and write them.
+
+/// Reads a whole number in its canonical form.
+pub(crate) fn integer(word: &[u8]) -> Option<i64> {
+    let number: i64 = str::from_utf8(word).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == word).then_some(number)
+}
+
+/// Reads a score, which is not NaN.
+pub(crate) fn score(word: &[u8]) -> Option<f64> {
+    let text = str::from_utf8(word).ok()?;
+    text.parse().ok().filter(|number: &f64| !number.is_nan())
+}
+
+/// Returns a number as C's `%.17g` does: a whole one without an exponent, up to 17 digits.
+pub(crate) fn text(number: f64) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    if number == number.trunc() && number.abs() < 1e17 {
+        return format!("{number:.0}");
+    }
+    let scientific = format!("{number:.16e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    let Ok(exponent) = exponent.parse::<i32>() else { return scientific };
+    if (-4..17).contains(&exponent) {
+        let decimals = usize::try_from(16 - exponent).unwrap_or(0);
+        let fixed = format!("{number:.decimals$}");
+        return fixed.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+/// Returns the integer of a number of Lua, cut as C does where the result is defined.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "checked; other numbers have the least one, as on x86-64"
+)]
+pub(crate) fn truncated(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_by_c() {
+        let rows = [
+            (1e15, "1000000000000000"),
+            (1e17, "1e+17"),
+            (0.1, "0.10000000000000001"),
+            (-3.5, "-3.5"),
+            (1.5e-7, "1.4999999999999999e-07"),
+            (123_456.75, "123456.75"),
+            (f64::INFINITY, "inf"),
+        ];
+        for (number, expected) in rows {
+            assert_eq!(text(number), expected);
+        }
+    }
+
+    #[test]
+    fn integers_have_one_form() {
+        let rows = [
+            ("0", Some(0)),
+            ("-7", Some(-7)),
+            ("+7", None),
+            ("07", None),
+            ("", None),
+            ("-0", None),
+        ];
+        for (word, expected) in rows {
+            assert_eq!(integer(word.as_bytes()), expected, "{word}");
+        }
+    }
+}
