@@ -7,7 +7,7 @@
 --         none
 -- Reply   { 1, held }  admitted; how many permits are held, this one included, unless none is taken
 --         { 0, held }  refused. Nothing is written, but permits whose deadlines are over are removed.
--- Costs   TIME, ZCARD; at the limit ZREMRANGEBYSCORE and ZCARD; if admitted ZADD, PTTL and PEXPIRE; if refused ZCOUNT
+-- Costs   TIME, ZCARD; at the limit ZREMRANGEBYSCORE and ZCARD; if admitted PTTL, ZADD and PEXPIRE; if refused ZCOUNT
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then
@@ -29,10 +29,14 @@ end
 if id == '' then
   return { 1, held }
 end
-redis.call('ZADD', key, string.format('%d', now + expiry), id)
 -- A second longer than the permit, and never shorter than another process set it.
 local lasts = math.ceil(expiry / 1000) + 1000
-if redis.call('PTTL', key) < lasts then
-  redis.call('PEXPIRE', key, lasts)
+local expires_later = redis.call('PTTL', key) >= lasts
+redis.call('ZADD', key, string.format('%d', now + expiry), id)
+local expires = not expires_later and redis.pcall('PEXPIRE', key, lasts)
+-- No key stays without an expiry.
+if type(expires) == 'table' then
+  redis.call('ZREM', key, id)
+  return { err = 'ERR PEXPIRE: ' .. expires.err }
 end
 return { 1, held + 1 }

@@ -8,7 +8,8 @@
 --         Then for each key the cost, unless all are 1.
 -- Reply   an array of the replies for the keys, or for one key its reply: the debt in ticks after the charge if admitted;
 --         -1 - debt if refused; false if the script policy has to decide, because the state is not one that this quota
---         leaves up to its capacity. Then nothing is charged.
+--         leaves up to its capacity; a text, the error of SET, such as that of a full memory. With the last two nothing
+--         is charged.
 -- Costs   TIME; for each key GET, and SET if admitted
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -29,10 +30,11 @@ for i, key in ipairs(KEYS) do
     debt = math.huge
   end
   if debt + price <= capacity then
-    reply = debt + price
-    local tat = string.format('%d', now + math.floor(reply / scale))
-    local decimals = scale > 1 and string.format('.%04d', reply % scale) or ''
-    redis.call('SET', key, tat .. decimals .. quota, 'PX', math.ceil(reply / scale / 1000) + 1)
+    debt = debt + price
+    local tat = string.format('%d', now + math.floor(debt / scale))
+    local decimals = scale > 1 and string.format('.%04d', debt % scale) or ''
+    local set = redis.pcall('SET', key, tat .. decimals .. quota, 'PX', math.ceil(debt / scale / 1000) + 1)
+    reply = set.err and 'SET: ' .. set.err or debt
   elseif debt <= capacity then
     reply = -1 - debt
   end

@@ -13,6 +13,7 @@
 --         { 0, reset, left, wait }                refused; the wait is -1 if the cost never fits
 --         { ..., permits, now, mark, wait }       either, and behind it a lease of these permits that begins after the wait.
 --                                                 Then a cost is refused, too, that fits alone.
+--         text                                    the error of SET, such as that of a full memory; nothing is charged
 --         false                                   the script policy has to decide. Nothing is charged.
 -- Costs   TIME; for each key GET, and SET if admitted or leased; for a lease by GCRA another GET and SET
 local time = redis.call('TIME')
@@ -76,7 +77,10 @@ local function lease_debt(text, quota, burst, increment, cost, wanted, length, l
   end
   reply[2], reply[3] = math.ceil(debt / scale), math.max(math.floor((capacity - debt) / increment), 0)
   if ends and ends > (tonumber(redis.pcall('GET', latest_key)) or 0) then
-    redis.call('SET', latest_key, string.format('%d', ends), 'PX', math.ceil((ends - now) / 1000) + 1)
+    local set = redis.pcall('SET', latest_key, string.format('%d', ends), 'PX', math.ceil((ends - now) / 1000) + 1)
+    if set.err then
+      return 'SET: ' .. set.err
+    end
   end
   if permits == 0 and not begins then
     return reply
@@ -143,7 +147,8 @@ for i = 1, keys do
   text = type(text) == 'table' and 'a key of another type' or text
   local reply, written, lasts = decide(text, quota, permits, number, cost, wanted, term, kind == 'gcra' and KEYS[keys + i] or kind)
   if written then
-    redis.call('SET', KEYS[i], written, 'PX', math.ceil(lasts / 1000) + 1)
+    local set = redis.pcall('SET', KEYS[i], written, 'PX', math.ceil(lasts / 1000) + 1)
+    reply = set.err and 'SET: ' .. set.err or reply
   end
   replies[i] = reply
 end

@@ -11,11 +11,13 @@
 -- Reply   an array of the replies for the keys, or for one key its reply:
 --         { 1, reset, left }        admitted; the time until the key is fresh, and the permits left
 --         { 0, reset, left, wait }  refused; the wait is -1 if the cost never fits
+--         text                      the error of a command, such as that of a full memory; nothing is charged, unless
+--                                   PEXPIRE is denied in a list that is there
 --         false                     the script policy has to decide, because the state is not one of this quota alone, has
 --                                   more than 64 entries that have ended, or the cost waits for several entries. Nothing is
 --                                   charged.
--- Costs   TIME; for each key LRANGE, and twice if three entries have ended; if admitted PEXPIRE, LSET, RPUSH in a new slot,
---         and LTRIM if entries have ended
+-- Costs   TIME; for each key LRANGE, and twice if three entries have ended; if admitted LSET, RPUSH in a new slot, LTRIM if
+--         entries have ended, and PEXPIRE
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then
@@ -47,27 +49,31 @@ for i, key in ipairs(KEYS) do
         local reset = span - now % slot
         local head = string.format('%d %d %d %d', now, in_slot and count + cost or cost, counted + cost,
           math.max(largest, permits))
-        redis.call('PEXPIRE', key, math.ceil(reset / 1000) + 1)
-        -- The last entry that has ended becomes element 0.
-        if n > 2 then
-          redis.call('LTRIM', key, n - 2, -1)
+        -- The last entry that has ended becomes element 0. A full memory refuses a script's first write alone.
+        local set = redis.pcall('LSET', key, math.max(n - 2, 0), head .. quota)
+        reply = set.err and 'LSET: ' .. set.err or { 1, reset, permits - counted - cost }
+        if not set.err then
+          if not in_slot then
+            redis.call('RPUSH', key, newest)
+          end
+          if n > 2 then
+            redis.call('LTRIM', key, n - 2, -1)
+          end
+          redis.call('PEXPIRE', key, math.ceil(reset / 1000) + 1)
         end
-        redis.call('LSET', key, 0, head .. quota)
-        if not in_slot then
-          redis.call('RPUSH', key, newest)
-        end
-        reply = { 1, reset, permits - counted - cost }
       elseif cost > permits or counted - first + cost <= permits then
         reply = { 0, at - at % slot + span - now, math.max(permits - counted, 0), cost > permits and -1 or wait }
       end
     end
   elseif #list == 0 and not list.err and cost <= permits then
     local reset = span - now % slot
-    -- Changes nothing yet, and fails before anything is written if the user may not call it.
-    redis.call('PEXPIRE', key, math.ceil(reset / 1000) + 1)
-    redis.call('RPUSH', key, string.format('%d %d %d %d', now, cost, cost, permits) .. quota)
-    redis.call('PEXPIRE', key, math.ceil(reset / 1000) + 1)
-    reply = { 1, reset, permits - cost }
+    local pushed = redis.pcall('RPUSH', key, string.format('%d %d %d %d', now, cost, cost, permits) .. quota)
+    reply = type(pushed) == 'table' and 'RPUSH: ' .. pushed.err or { 1, reset, permits - cost }
+    local expires = type(pushed) == 'number' and redis.pcall('PEXPIRE', key, math.ceil(reset / 1000) + 1)
+    if type(expires) == 'table' then
+      redis.call('LTRIM', key, 1, 0)
+      reply = 'PEXPIRE: ' .. expires.err
+    end
   elseif #list == 0 and not list.err then
     reply = { 0, 0, permits, -1 }
   end

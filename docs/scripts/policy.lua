@@ -25,9 +25,10 @@
 --                                           charged at least, which may be 0 in any case
 --         { 0, usage, waits }               refused, or a peek; how long each demand has to wait: 0 if it fits, -1 if never.
 --                                           The longest is that of all, which a paced log among them may make longer
---         text                              the error of GET or LRANGE; nothing is charged
--- Costs   TIME; for each demand GET, or for a log LRANGE and LLEN; if admitted or damaged SET, or for a log PEXPIRE, LSET,
---         and RPUSH and LTRIM as needed; for a log LRANGE again for each 64 entries that are read
+--         text                              the error of a command, such as that of a full memory; nothing is charged,
+--                                           unless a command is denied behind the first write
+-- Costs   TIME; for each demand GET, or for a log LRANGE and LLEN; if admitted or damaged SET, or for a log LSET, RPUSH and
+--         LTRIM as needed, and PEXPIRE; for a log LRANGE again for each 64 entries that are read
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then
@@ -56,7 +57,10 @@ local function admit_debts(first_key, place)
       math.floor((increment * permits - debt) / increment)
   end
   for n, text in ipairs(written) do
-    redis.call('SET', KEYS[first_key + n], text, 'PX', math.ceil(reply[2 * n] / 1000) + 1)
+    local set = redis.pcall('SET', KEYS[first_key + n], text, 'PX', math.ceil(reply[2 * n] / 1000) + 1)
+    if set.err then
+      return 'SET: ' .. set.err
+    end
   end
   if ARGV[place + 1] == '0' then
     reply[#reply + 1], reply[#reply + 2] = 0, now
@@ -81,6 +85,15 @@ local function general()
       quotient, rest = quotient * 16 + math.floor(rest / c), rest % c
     end
     return rest > 0 and quotient + 1 or quotient
+  end
+
+  -- Returns a function that writes a state as text, and returns the error of that.
+  local function write_text(text_of)
+    return function(limit)
+      local text, lasts = text_of(limit)
+      local set = redis.pcall('SET', limit.key, text, 'PX', math.ceil(lasts / 1000) + 1)
+      return set.err and 'SET: ' .. set.err
+    end
   end
 
   -- A family has functions to read the state of a limit, to return from when on a cost fits, to return the most permits that
@@ -152,7 +165,7 @@ local function general()
       return math.ceil(limit.debt / limit.scale), math.max(limit.permits - used, 0)
     end
 
-    return { read = gcra_read, fits = fits, most = most, charge = charge, usage = usage, text = gcra_text }
+    return { read = gcra_read, fits = fits, most = most, charge = charge, usage = usage, write = write_text(gcra_text) }
   end
 
   function families.window()
@@ -374,7 +387,7 @@ local function general()
       return begun(limit, now) <= now and room >= 0 and math.max(room, 1e14 - fullest) or 0
     end
 
-    return { read = read, fits = fits, most = most, charge = charge, usage = usage, text = window_text }
+    return { read = read, fits = fits, most = most, charge = charge, usage = usage, write = write_text(window_text) }
   end
 
   function families.log()
@@ -645,24 +658,32 @@ local function general()
       return math.max(log_end(limit, limit.log.newest) - now, 0), has_begun and math.max(left, 0) or 0
     end
 
-    -- Writes so that a command that the user may not call leaves no entry uncounted and no key without an expiry.
+    -- Writes the log, first what a full memory refuses. Returns the error of the first write.
     local function write(limit)
       local log = limit.log
       local expiry = math.ceil((log_over(log, log.newest.at) - now) / 1000) + 1
-      redis.call('PEXPIRE', log.key, expiry)
       if log.is_absent then
-        redis.call('RPUSH', log.key, log_head(log))
-        redis.call('PEXPIRE', log.key, expiry)
-        return
+        local pushed = redis.pcall('RPUSH', log.key, log_head(log))
+        local expires = type(pushed) == 'number' and redis.pcall('PEXPIRE', log.key, expiry)
+        -- No key stays without an expiry.
+        if type(expires) == 'table' then
+          redis.call('LTRIM', log.key, 1, 0)
+          return 'PEXPIRE: ' .. expires.err
+        end
+        return type(pushed) == 'table' and 'RPUSH: ' .. pushed.err or nil
       end
       -- The last element that has ended becomes element 0.
-      if log.dropped > 0 then
-        redis.call('LTRIM', log.key, log.dropped, -1)
+      local set = redis.pcall('LSET', log.key, log.dropped, log_head(log))
+      if set.err then
+        return 'LSET: ' .. set.err
       end
-      redis.call('LSET', log.key, 0, log_head(log))
       if log.pushed then
         redis.call('RPUSH', log.key, string.format('%d %d', log.pushed.at, log.pushed.count))
       end
+      if log.dropped > 0 then
+        redis.call('LTRIM', log.key, log.dropped, -1)
+      end
+      redis.call('PEXPIRE', log.key, expiry)
     end
 
     -- Any number until more than the permits count. A total stays far below the largest one that is read.
@@ -734,13 +755,15 @@ local function general()
       end
       reply[2 * n], reply[2 * n + 1] = limit.family.usage(limit)
     end
+    local failed
     for _, limit in ipairs(limits) do
-      if (limit.is_charged or limit.is_damaged) and limit.family.text then
-        local text, lasts = limit.family.text(limit)
-        redis.call('SET', limit.key, text, 'PX', math.ceil(lasts / 1000) + 1)
-      elseif limit.is_charged or limit.is_damaged then
-        limit.family.write(limit)
+      if not failed and (limit.is_charged or limit.is_damaged) then
+        failed = limit.family.write(limit)
       end
+    end
+    -- Without its repair, an impossible state refuses, too.
+    if failed and is_admitted then
+      return failed
     end
     if is_admitted and within ~= -1 then
       reply[#reply + 1], reply[#reply + 2] = within < 0 and taken or fits - now, now

@@ -9,6 +9,7 @@
 -- Reply   an array of the replies for the keys, or for one key its reply:
 --         { 1, reset, left }        admitted; the time until the key is fresh, and the permits left
 --         { 0, reset, left, wait }  refused; the wait is -1 if the cost never fits
+--         text                      the error of SET, such as that of a full memory; nothing is charged
 --         false                     the script policy has to decide, because the state is not one window of this quota
 --                                   that has begun. Nothing is charged.
 -- Costs   TIME; for each key GET, and SET if admitted
@@ -32,8 +33,9 @@ for i, key in ipairs(KEYS) do
   end
   local reset = since - since % grid + length - now
   if since <= now and count + cost <= permits then
-    redis.call('SET', key, string.format('%d%s%d', since, quota, count + cost), 'PX', math.ceil(reset / 1000) + 1)
-    reply = { 1, reset, permits - count - cost }
+    local written = string.format('%d%s%d', since, quota, count + cost)
+    local set = redis.pcall('SET', key, written, 'PX', math.ceil(reset / 1000) + 1)
+    reply = set.err and 'SET: ' .. set.err or { 1, reset, permits - count - cost }
   elseif since <= now then
     reply = { 0, count > 0 and reset or 0, math.max(permits - count, 0), cost > permits and -1 or reset }
   end

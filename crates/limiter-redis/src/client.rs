@@ -1,14 +1,15 @@
 //! The interface to a client library: one script call. And its implementation over `fred`.
 
 mod address;
-mod cluster;
+pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod credentials;
 pub(crate) mod driver;
 pub(crate) mod faults;
 pub(crate) mod fred;
-mod last_failure;
+pub(crate) mod last_failure;
 mod link;
+pub(crate) mod node;
 pub(crate) mod options;
 pub(crate) mod script;
 mod sentinels;

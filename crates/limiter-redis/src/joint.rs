@@ -14,6 +14,7 @@ use crate::{
         faults::{CallError, Fault},
     },
     limiter::RedisLimiter,
+    local::denials::Denials,
     scripts::Ask,
 };
 
@@ -39,10 +40,6 @@ pub(crate) fn decide<C: ScriptClient>(
     for demand in demands {
         let limiter: &RedisLimiter<C> = demand.limiter().as_any().downcast_ref()?;
         let (context, charge) = (&limiter.sender.context, demand.charge());
-        if is_part {
-            // What other processes charge may be given back at once.
-            context.denials.shorten(context.settings.deadline);
-        }
         // A demand that asks for more than it charges.
         if charge.is_some_and(|charge| charge != demand.cost()) {
             return None;
@@ -52,7 +49,9 @@ pub(crate) fn decide<C: ScriptClient>(
             Err(error) => return Some(LimiterFuture::ready(Err(error))),
         };
         let part = Part::new(context, &limiter.handle, key, demand.cost());
-        let part = Part { only_asks: charge.is_none(), ..part };
+        // What other processes charge for a part of a list may be given back at once.
+        let denied_for = if is_part { context.settings.deadline } else { Denials::MAX_AGE };
+        let part = Part { only_asks: charge.is_none(), denied_for, ..part };
         places.push(Place { limiter: limiter.clone(), part });
     }
     if let Some(error) = twice(&places) {

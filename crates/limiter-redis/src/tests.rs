@@ -21,6 +21,7 @@ mod noscript;
 mod options;
 mod receipts;
 mod replies;
+mod routing;
 mod sessions;
 pub(crate) mod store;
 mod texts;

@@ -215,6 +215,11 @@ impl Inner {
 }
 
 impl Pass<'_> {
+    /// Returns when the call was sent.
+    pub(crate) const fn sent(&self) -> Timestamp {
+        self.sent
+    }
+
     /// Records that the store has replied, even if it replied with an error.
     #[inline]
     pub(crate) fn succeeded(self) -> Option<Transition> {

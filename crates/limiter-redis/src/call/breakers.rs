@@ -27,8 +27,11 @@ impl Breakers {
     /// Returns the circuit breaker of the server that has the key.
     pub(crate) fn of(&self, client: &impl ScriptClient, key: &[u8]) -> &Breaker {
         // The first is for keys whose server is not known, and for clients with one server.
-        let server = client.server_of(key);
-        let index = server.map_or(0, |(number, _)| 1 + number % (SERVERS - 1));
+        self.at(client.server_of(key).map(|(number, _)| number))
+    }
+
+    fn at(&self, server: Option<usize>) -> &Breaker {
+        let index = server.map_or(0, |number| 1 + number % (SERVERS - 1));
         // There is one for each remainder.
         self.0.get(index).unwrap_or(&self.0[0])
     }
@@ -42,13 +45,21 @@ impl Breakers {
         (events, clock): (&Events, &dyn Clock),
     ) {
         let failed = error.map_or(Some(false), |error| error.fault().server_failed());
+        let cause = || error.map_or(String::new(), ToString::to_string);
+        // Another server, to which that of the key has redirected the call, and so replied.
+        let other = error.and_then(|error| error.called.as_ref()).filter(|_| failed == Some(true));
+        if let Some((number, name)) = other {
+            let (sent, now) = (pass.sent(), clock.now());
+            if let Some(opened) = self.at(Some(*number)).timed_out(sent, now) {
+                events.transition(opened, Some(Arc::clone(name)), &cause());
+            }
+        }
         let transition = match failed {
             // Without a result, the pass lets another call probe.
             None => return,
-            Some(false) => pass.succeeded(),
-            Some(true) => pass.failed(clock.now()),
+            Some(true) if other.is_none() => pass.failed(clock.now()),
+            Some(_) => pass.succeeded(),
         };
-        let cause = || error.map_or(String::new(), ToString::to_string);
         match transition {
             Some(transition) => {
                 events.transition(transition, node_of(client, key), &cause());

@@ -1,6 +1,6 @@
 //! A decision over several demands, with receipts. A reservation is one of a single demand.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use limiter_core::{Cost, Receipt, Timestamp};
@@ -11,7 +11,7 @@ use crate::{
     context::Context,
     handle::Handle,
     keys::Keys,
-    local::denials::{Denial, Ticket},
+    local::denials::{Denial, Denials, Ticket},
     scripts::{Ask, Charged, CheckReply, Demand, Plan, PolicyReply, PolicyRequest},
 };
 
@@ -31,6 +31,8 @@ pub(crate) struct Part {
     pub(crate) cost: Cost,
     pub(crate) only_asks: bool,
     pub(crate) ticket: Ticket,
+    /// For how long its denial is cached at most.
+    pub(crate) denied_for: Duration,
 }
 
 /// What the store replied to a demand, and the local share's receipt for the same charge.
@@ -51,6 +53,7 @@ impl Part {
             key,
             cost,
             only_asks: false,
+            denied_for: Denials::MAX_AGE,
         }
     }
 
@@ -113,7 +116,7 @@ impl Operation for Decide {
         let (received, ask) = (context.now(), request.operation.ask);
         let are_exact = request.operation.are_waits_exact();
         for (part, (reply, receipt)) in request.operation.parts.iter().zip(replies) {
-            let Part { context, handle, key, cost, ticket, .. } = part;
+            let Part { context, handle, key, cost, ticket, denied_for, .. } = part;
             let CheckReply { decision, charged, .. } = reply;
             // A charge in any case decides nothing.
             if ask != Ask::InAnyCase && (charged.is_some() || !decision.is_admitted()) {
@@ -122,7 +125,8 @@ impl Operation for Decide {
             if !decision.is_admitted() && are_exact {
                 let cost = ask.refused_cost(*cost);
                 let denial = Denial { cost, decision: *decision, sent, received };
-                context.denials.insert(*ticket, key, &handle.policy, denial);
+                let of = (key, &handle.policy);
+                context.denials.insert_within(*denied_for, *ticket, of, denial);
             }
             if charged.is_some() {
                 context.denials.charged(*ticket, key, received);

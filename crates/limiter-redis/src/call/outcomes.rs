@@ -48,10 +48,10 @@ fn read<O: Operation>(
     element: &ScriptReply,
     request: &Request<O>,
 ) -> Result<Answer<O::Output>, CallError> {
-    let Request { operation, handle, key, .. } = request;
+    let Request { operation, handle, .. } = request;
     match element {
         ScriptReply::Nil if operation.may_be_undecided() => return Ok(Answer::Undecided),
-        ScriptReply::Text(words) => return Err(CallError::of_command("Redis", words, key)),
+        ScriptReply::Text(words) => return Err(CallError::of_command("Redis", words)),
         _ => {}
     }
     let output = element.integers().and_then(|numbers| operation.read(&handle.plan, &numbers));

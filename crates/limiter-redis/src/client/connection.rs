@@ -17,11 +17,12 @@ use super::{
     cluster::member::Member,
     fred::{
         command::{self, Command},
-        node::Node,
+        node::FredNode,
         start::PATIENCE,
     },
     last_failure::TARGET,
     link::{Link, Target, Topology},
+    node::Node as _,
     options::ConnectOptions,
     timers,
 };
@@ -134,7 +135,7 @@ struct Inner {
 #[doc(hidden)]
 pub struct Server {
     name: Arc<str>,
-    node: Arc<Node>,
+    node: Arc<FredNode>,
 }
 
 impl Connection {
@@ -246,7 +247,7 @@ impl Connection {
             Topology::Single(node) => vec![only(Arc::clone(node))],
             Topology::Sentinels(sentinels) => sentinels.primary().map(only).into_iter().collect(),
             Topology::Cluster(cluster) => {
-                let server = |member: &Arc<Member>| Server {
+                let server = |member: &Arc<Member<FredNode>>| Server {
                     name: Arc::clone(&member.name),
                     node: Arc::clone(&member.node),
                 };

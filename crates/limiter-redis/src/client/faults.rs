@@ -16,7 +16,7 @@ use super::script::Script;
 /// | fault | executed? | sent again? | counts as a failure of the server? |
 /// |---|---|---|---|
 /// | [`NoScript`](Self::NoScript) | no | once, by its source | no |
-/// | [`NotExecuted`](Self::NotExecuted), [`NotPrimary`](Self::NotPrimary), [`Redirected`](Self::Redirected) | no | once, inside the deadline | yes |
+/// | [`NotExecuted`](Self::NotExecuted), [`NotPrimary`](Self::NotPrimary), [`Redirected`](Self::Redirected) | no | once, inside the deadline | no: it answers |
 /// | [`NotSent`](Self::NotSent) | no | once, inside the deadline | yes |
 /// | [`CrossSlot`](Self::CrossSlot) | no | key by key | no |
 /// | [`NoTime`](Self::NoTime) | no | no | no |
@@ -60,10 +60,11 @@ impl Fault {
     #[must_use]
     pub fn from_error_reply(reply: &str) -> Self {
         // Redis 6.2 wraps the error of a command in a script: `ERR Error running script (call to
-        // f_...): @user_script:40: -OOM command not allowed ...`.
-        let inner = reply
-            .strip_prefix("ERR Error running script")
-            .and_then(|rest| rest.split_once(": -").map(|(_, inner)| inner));
+        // f_...): @user_script:40: -OOM command not allowed ...`, and for `pcall` without the part before `@`.
+        let inner = ["ERR Error running script", "@user_script"]
+            .iter()
+            .find_map(|wrapper| reply.strip_prefix(wrapper)?.split_once(": -"))
+            .map(|(_, inner)| inner);
         // A script may have written before a command that its user may not run. All other refusals come before the
         // first write.
         let is_of_command = inner.is_some() || reply.contains("@user_script");
@@ -102,9 +103,10 @@ impl Fault {
         use ErrorKind::{Unavailable, Undetermined, Unexpected};
         match self {
             Self::NoScript | Self::CrossSlot => (Unavailable, false, Some(false)),
-            Self::NotExecuted | Self::NotPrimary | Self::Redirected | Self::NotSent => {
-                (Unavailable, true, Some(true))
+            Self::NotExecuted | Self::NotPrimary | Self::Redirected => {
+                (Unavailable, true, Some(false))
             }
+            Self::NotSent => (Unavailable, true, Some(true)),
             Self::NoTime => (Unavailable, false, None),
             Self::NoReply => (Undetermined, false, Some(true)),
             Self::ErrorReply => (Unexpected, false, Some(false)),
@@ -129,6 +131,8 @@ pub struct CallError {
     source: Option<Box<dyn StdError + Send + Sync>>,
     /// The address in `MOVED` and `ASK`.
     pub(crate) redirect: Option<Redirect>,
+    /// The number and the name of the server that was called, if that is not the one that has the key.
+    pub(crate) called: Option<(usize, Arc<str>)>,
 }
 
 /// The node that a cluster names in `MOVED` or `ASK`.
@@ -143,7 +147,7 @@ pub(crate) struct Redirect {
 impl CallError {
     /// Returns the error of a call with `fault`.
     pub fn new(fault: Fault, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { fault, message: message.into(), source: None, redirect: None }
+        Self { fault, message: message.into(), source: None, redirect: None, called: None }
     }
 
     /// Returns the error for a server's error reply, classified by [`Fault::from_error_reply`].
@@ -163,14 +167,15 @@ impl CallError {
     }
 
     /// Returns the error that a script replies for a key: a command, and what it replied.
-    pub(crate) fn of_command(server: &str, words: &str, key: &[u8]) -> Self {
-        let (command, reply) = words.split_once(": ").unwrap_or(("a command", words));
+    pub(crate) fn of_command(server: &str, words: &str) -> Self {
+        let (_, reply) = words.split_once(": ").unwrap_or_default();
         let fault = match Fault::from_error_reply(reply) {
-            fault @ (Fault::NotExecuted | Fault::NotPrimary) => fault,
+            // One that is denied may be behind one that wrote.
+            Fault::NotExecuted if !reply.contains("NOPERM") => Fault::NotExecuted,
+            Fault::NotPrimary => Fault::NotPrimary,
             _ => Fault::ErrorReply,
         };
-        let key = String::from_utf8_lossy(key);
-        Self::new(fault, format!("{server}: {command} {key:?}: {reply}"))
+        Self::new(fault, format!("{server}: {words}"))
     }
 
     /// Returns the error of a reply that no script of this library returns.
@@ -201,6 +206,11 @@ impl CallError {
     #[must_use]
     pub fn with_fault(self, fault: Fault) -> Self {
         Self { fault, ..self }
+    }
+
+    /// Names the server that was called, if that is not the one that has the key.
+    pub(crate) fn by(self, called: Option<(usize, Arc<str>)>) -> Self {
+        Self { called, ..self }
     }
 
     /// Returns why a call to the store failed: the source of the error of an operation, or of an
@@ -311,9 +321,9 @@ mod tests {
     fn each_fault_has_one_meaning() {
         for (fault, kind, again, server_failed) in [
             (Fault::NoScript, Unavailable, false, Some(false)),
-            (Fault::NotExecuted, Unavailable, true, Some(true)),
-            (Fault::NotPrimary, Unavailable, true, Some(true)),
-            (Fault::Redirected, Unavailable, true, Some(true)),
+            (Fault::NotExecuted, Unavailable, true, Some(false)),
+            (Fault::NotPrimary, Unavailable, true, Some(false)),
+            (Fault::Redirected, Unavailable, true, Some(false)),
             (Fault::NotSent, Unavailable, true, Some(true)),
             (Fault::CrossSlot, Unavailable, false, Some(false)),
             (Fault::NoTime, Unavailable, false, None),
@@ -360,6 +370,8 @@ mod tests {
             let error = CallError::from_error_reply("Redis", reply);
             assert_eq!(error.to_string(), format!("Redis: {}", reply.trim_end()));
         }
+        let inner = "@user_script: 40: -OOM command not allowed";
+        assert_eq!(Fault::from_error_reply(inner), Fault::NotExecuted);
         for (inner, fault) in [
             ("-OOM command not allowed", Fault::NotExecuted),
             ("-READONLY You can't", Fault::NotPrimary),

@@ -12,8 +12,9 @@ use super::{
     address::{Address, Servers},
     cluster::routing::Cluster,
     driver::Driver,
-    fred::{node::Node, start::NodeSettings},
+    fred::{node::FredNode, start::NodeSettings},
     last_failure::LastFailure,
+    node::Node as _,
     options::ConnectOptions,
     sentinels::Sentinels,
 };
@@ -34,10 +35,10 @@ pub(crate) struct Link {
 
 #[derive(Clone)]
 pub(crate) enum Topology {
-    Single(Arc<Node>),
+    Single(Arc<FredNode>),
     /// The server that sentinels name.
-    Sentinels(Arc<Sentinels>),
-    Cluster(Arc<Cluster>),
+    Sentinels(Arc<Sentinels<NodeSettings>>),
+    Cluster(Arc<Cluster<NodeSettings>>),
 }
 
 /// The links of the process on the thread that they share, while a connection uses them.
@@ -92,7 +93,7 @@ impl Link {
         let topology = match servers {
             Servers::One(server) => {
                 settings.config.server = server;
-                Topology::Single(Arc::new(Node::start(settings, Node::ONLY.to_owned())))
+                Topology::Single(Arc::new(FredNode::start(settings, FredNode::ONLY.to_owned())))
             }
             Servers::Sentinels { hosts, primary } => {
                 let of_sentinels = NodeSettings {

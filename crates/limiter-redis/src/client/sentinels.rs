@@ -16,10 +16,11 @@ use tokio::{
 
 use super::fred::{
     command::{self, Command},
-    node::Node,
+    node::FredNode,
     reply::why_unreachable,
     start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY},
 };
+use crate::client::node::{Connect, Node};
 
 /// How often a sentinel is asked if it reports nothing.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
@@ -47,21 +48,20 @@ const CONFIRMATION: Duration = Duration::from_secs(3);
 /// the first to report it. The latest configuration counts, so a sentinel that was partitioned does not lead
 /// back to an old primary while one with a later configuration is connected. The old one is left at once,
 /// although it takes writes until the sentinels have demoted it: those would be lost.
-pub(crate) struct Sentinels {
-    shared: Arc<Shared>,
+pub(crate) struct Sentinels<C: Connect> {
+    shared: Arc<Shared<C>>,
     /// Aborted when they are dropped.
     _tasks: JoinSet<()>,
 }
 
-struct Shared {
+struct Shared<C: Connect> {
     /// The primary's name for the sentinels.
     name: String,
-    /// Those of a connection to the primary, without the address.
-    settings: NodeSettings,
+    connect: C,
     /// What each sentinel that is connected reported last.
     reports: watch::Sender<Vec<Option<Report>>>,
     /// The connection to the primary, once its role was checked.
-    primary: watch::Sender<Option<Arc<Node>>>,
+    primary: watch::Sender<Option<Arc<C::Node>>>,
 }
 
 /// What a sentinel says about the primary.
@@ -72,18 +72,18 @@ struct Report {
     primary: Server,
 }
 
-impl Sentinels {
+impl<C: Connect> Sentinels<C> {
     /// Starts to listen to the sentinels at `hosts`, which take settings `of_sentinels` without an address, and watch a
     /// primary of this `name`.
     pub(crate) fn start(
         name: String,
-        settings: NodeSettings,
+        connect: C,
         hosts: Vec<Server>,
         of_sentinels: &NodeSettings,
     ) -> Self {
         let shared = Arc::new(Shared {
             name,
-            settings,
+            connect,
             reports: watch::Sender::new(vec![None; hosts.len()]),
             primary: watch::Sender::default(),
         });
@@ -100,7 +100,7 @@ impl Sentinels {
     }
 
     /// Returns the connection to the primary, if one was found.
-    pub(crate) fn primary(&self) -> Option<Arc<Node>> {
+    pub(crate) fn primary(&self) -> Option<Arc<C::Node>> {
         self.shared.primary.borrow().clone()
     }
 
@@ -115,11 +115,11 @@ impl Sentinels {
 
     /// Returns why there is no primary.
     pub(crate) fn not_found(&self) -> String {
-        self.shared.settings.last_failure.not_connected()
+        self.shared.connect.last_failure().not_connected()
     }
 }
 
-impl Shared {
+impl<C: Connect> Shared<C> {
     /// Notes what a sentinel reports. Its connection is made again for ever.
     async fn listen(self: Arc<Self>, index: usize, sentinel: Server, settings: NodeSettings) {
         loop {
@@ -129,7 +129,7 @@ impl Shared {
             self.note(index, None);
             if !self.is_connected() {
                 let why = why_unreachable(&error, settings.config.uses_tls());
-                self.settings.last_failure.set(&format!("sentinel {sentinel}: {why}"));
+                self.connect.last_failure().set(&format!("sentinel {sentinel}: {why}"));
             }
             sleep(RECONNECT_DELAY).await;
         }
@@ -208,7 +208,7 @@ impl Shared {
                 drop(reports.changed().await);
                 continue;
             };
-            let node = Node::start(self.settings.at(server.clone()), Node::ONLY.to_owned());
+            let node = self.connect.connect(&server, FredNode::ONLY);
             named = Some(server);
             while another(&reports.borrow(), named.as_ref()).is_none() {
                 match role(&node).await {
@@ -217,8 +217,8 @@ impl Shared {
                         break;
                     }
                     Some(role) if !self.is_connected() => {
-                        self.settings
-                            .last_failure
+                        self.connect
+                            .last_failure()
                             .set(&format!("the sentinels name a server with the role {role}"));
                     }
                     // A replica that is being promoted, or a server that can't be reached.
@@ -235,7 +235,7 @@ impl Shared {
 }
 
 /// Returns the role of a server, such as `master` or `slave`, if it says.
-async fn role(node: &Node) -> Option<String> {
+async fn role(node: &impl Node) -> Option<String> {
     let command = Command { name: "ROLE", arguments: Vec::new() };
     let reply = node.run(None, command, PATIENCE, Ok).await.ok()?;
     reply.into_array().first()?.as_string()

@@ -59,10 +59,7 @@ impl<C: ScriptClient> Shared<C> {
         let call = self.settings.scripts.leave(ids.iter().map(|(key, ids)| (*key, ids.as_slice())));
         let deadline = Deadline::after(self.expiry.call(), self.now());
         let (outcome, _) = self.call(&key, call, deadline, Gate::Breaker).await;
-        let outcome = outcome.and_then(|reply| {
-            let keys = ids.iter().map(|(key, _)| &key[..]);
-            read_leave(&reply, keys).map_err(Arc::new)
-        });
+        let outcome = outcome.and_then(|reply| read_leave(&reply, ids.len()).map_err(Arc::new));
         let Err(error) = outcome else { return };
         if !self.stops_spanning(&error) {
             let pause = group.iter().map(|waiting| waiting.pause).max().unwrap_or(FIRST_PAUSE);

@@ -127,9 +127,9 @@ impl<C: ScriptClient> Renewal<C> {
         let key = self.group.first().map(|held| held.key.clone()).unwrap_or_default();
         let (outcome, sent) = shared.call(&key, call, deadline, Gate::Open).await;
         let sent = sent.unwrap_or(deadline.since());
-        let keys = self.group.iter().map(|held| &held.key[..]);
+        let number = self.group.len();
         let outcome: Outcome<_> =
-            outcome.and_then(|reply| Renewed::read(&reply, keys).map_err(Arc::new));
+            outcome.and_then(|reply| Renewed::read(&reply, number).map_err(Arc::new));
         let (renewed, error) = match outcome {
             Ok(replies) => {
                 let mut error = None;

@@ -28,8 +28,6 @@ pub(crate) struct Denials {
     seed: SeedableRandomState,
     /// When the last denial ends, in nanoseconds of the clock. After that there is nothing to search for.
     latest: AtomicU64,
-    /// The longest time that a denial is cached, in nanoseconds.
-    max_age: AtomicU64,
 }
 
 /// The state of a key's line before the store is asked, so that a denial from before a refund is not
@@ -93,7 +91,6 @@ impl Denials {
             slots: capacity.checked_div(lines).unwrap_or(0),
             seed,
             latest: AtomicU64::new(0),
-            max_age: AtomicU64::new(nanos(Self::MAX_AGE)),
         }
     }
 
@@ -147,10 +144,21 @@ impl Denials {
         Ticket { hash, generation: generation.unwrap_or(0) }
     }
 
-    /// Caches a denial, unless its key was forgotten since the ticket. Does nothing for an admission.
+    /// Caches a denial for [`Denials::MAX_AGE`] at most, unless its key was forgotten since the ticket. Does nothing for
+    /// an admission.
     pub(crate) fn insert(&self, ticket: Ticket, key: &Bytes, policy: &Policy, denial: Denial) {
+        self.insert_within(Self::MAX_AGE, ticket, (key, policy), denial);
+    }
+
+    /// Caches a denial for `max_age` at most.
+    pub(crate) fn insert_within(
+        &self,
+        max_age: Duration,
+        ticket: Ticket,
+        (key, policy): (&Bytes, &Policy),
+        denial: Denial,
+    ) {
         let hash = ticket.hash;
-        let max_age = Duration::from_nanos(self.max_age.load(Ordering::Relaxed));
         if let Some(until) = denial.until(max_age)
             && let Some(line) = self.line(hash)
             && key.len() <= Self::MAX_KEY
@@ -182,12 +190,6 @@ impl Denials {
         refusals.retain(|refusal| !is_longer(refusal));
     }
 
-    /// Sets the longest time that denials are cached from now on, unless it is shorter already: for keys that are
-    /// charged together with keys in other slots, and refunded if those refuse.
-    pub(crate) fn shorten(&self, max_age: Duration) {
-        self.max_age.fetch_min(nanos(max_age), Ordering::Relaxed);
-    }
-
     /// Removes the denials of `key` under every policy, and voids its tickets.
     ///
     /// Call it once after each refund or reset has ended, whatever its outcome, and before its caller
@@ -212,10 +214,6 @@ impl Denials {
         let index = (u128::from(hash) * self.lines.len() as u128) >> 64;
         self.lines.get(usize::try_from(index).ok()?)
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Replaces the denial of the same cost, one that has ended, or the next to end if the line is full; else

@@ -9,6 +9,7 @@
 -- Reply   an array of the replies for the keys, or for one key its reply:
 --         { 1, reset, left }        admitted; the time until the key is fresh, and the permits left
 --         { 0, reset, left, wait }  refused; the wait is -1 if the cost never fits
+--         text                      the error of SET, such as that of a full memory; nothing is charged
 --         false                     the script policy has to decide, because the state is not one window of this quota
 --                                   that has begun, or because the permits of the window before and its length have a
 --                                   product above 2^53. Nothing is charged.
@@ -40,8 +41,8 @@ for i, key in ipairs(KEYS) do
   local counted = is_own and count + math.ceil(previous * (since + length - now) / length)
   if is_own and counted + cost <= permits then
     local written, reset = string.format('%d%s%d %d', since, quota, count + cost, previous), since + 2 * length - now
-    redis.call('SET', key, written, 'PX', math.ceil(reset / 1000) + 1)
-    reply = { 1, reset, permits - counted - cost }
+    local set = redis.pcall('SET', key, written, 'PX', math.ceil(reset / 1000) + 1)
+    reply = set.err and 'SET: ' .. set.err or { 1, reset, permits - counted - cost }
   elseif is_own then
     -- The permits of the window before fade until the cost fits, or in the next window those of this one.
     local fading, excess, from = previous, count + previous + cost - permits, since

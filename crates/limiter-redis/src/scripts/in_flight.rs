@@ -86,12 +86,12 @@ impl EnterReply {
 }
 
 impl Renewed {
-    /// Returns what became of each permit of a call, whose key is among `keys`.
-    pub(crate) fn read<'a>(
+    /// Returns what became of each of so many permits of a call.
+    pub(crate) fn read(
         reply: &ScriptReply,
-        keys: impl ExactSizeIterator<Item = &'a [u8]>,
+        permits: usize,
     ) -> Result<Vec<Result<Self, CallError>>, CallError> {
-        each(reply, keys, |number| match number {
+        each(reply, permits, |number| match number {
             0 => Some(Self::Lost),
             1 => Some(Self::Kept),
             2 => Some(Self::Restored),
@@ -100,32 +100,29 @@ impl Renewed {
     }
 }
 
-/// Returns the error of the first of `keys` whose permits could not be given back.
-pub(crate) fn read_leave<'a>(
-    reply: &ScriptReply,
-    keys: impl ExactSizeIterator<Item = &'a [u8]>,
-) -> Result<(), CallError> {
+/// Returns the error of the first of so many keys whose permits could not be given back.
+pub(crate) fn read_leave(reply: &ScriptReply, keys: usize) -> Result<(), CallError> {
     let removed = each(reply, keys, |number| u64::try_from(number).ok())?;
     removed.into_iter().try_for_each(|removed| removed.map(drop))
 }
 
 /// Returns what each element of an array means, which is a number, or a text: the error of a command.
-fn each<'a, T>(
+fn each<T>(
     reply: &ScriptReply,
-    keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    number: usize,
     meaning: impl Fn(i64) -> Option<T>,
 ) -> Result<Vec<Result<T, CallError>>, CallError> {
     let invalid = || CallError::invalid_reply(reply);
     let ScriptReply::Array(elements) = reply else { return Err(invalid()) };
-    if elements.len() != keys.len() {
+    if elements.len() != number {
         return Err(invalid());
     }
-    let read = |(element, key): (&ScriptReply, &[u8])| match element {
+    let read = |element: &ScriptReply| match element {
         ScriptReply::Integer(number) => meaning(*number).map(Ok).ok_or_else(invalid),
-        ScriptReply::Text(words) => Ok(Err(CallError::of_command("Redis", words, key))),
+        ScriptReply::Text(words) => Ok(Err(CallError::of_command("Redis", words))),
         _ => Err(invalid()),
     };
-    elements.iter().zip(keys).map(read).collect()
+    elements.iter().map(read).collect()
 }
 
 fn number(number: impl ToString) -> Bytes {

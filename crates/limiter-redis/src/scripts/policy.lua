@@ -25,9 +25,10 @@
 --                                           charged at least, which may be 0 in any case
 --         { 0, usage, waits }               refused, or a peek; how long each demand has to wait: 0 if it fits, -1 if never.
 --                                           The longest is that of all, which a paced log among them may make longer
---         text                              the error of GET or LRANGE; nothing is charged
--- Costs   TIME; for each demand GET, or for a log LRANGE and LLEN; if admitted or damaged SET, or for a log PEXPIRE, LSET,
---         and RPUSH and LTRIM as needed; for a log LRANGE again for each 64 entries that are read
+--         text                              the error of a command, such as that of a full memory; nothing is charged,
+--                                           unless a command is denied behind the first write
+-- Costs   TIME; for each demand GET, or for a log LRANGE and LLEN; if admitted or damaged SET, or for a log LSET, RPUSH and
+--         LTRIM as needed, and PEXPIRE; for a log LRANGE again for each 64 entries that are read
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then
@@ -56,7 +57,10 @@ local function admit_debts(first_key, place)
       math.floor((increment * permits - debt) / increment)
   end
   for n, text in ipairs(written) do
-    redis.call('SET', KEYS[first_key + n], text, 'PX', math.ceil(reply[2 * n] / 1000) + 1)
+    local set = redis.pcall('SET', KEYS[first_key + n], text, 'PX', math.ceil(reply[2 * n] / 1000) + 1)
+    if set.err then
+      return 'SET: ' .. set.err
+    end
   end
   if ARGV[place + 1] == '0' then
     reply[#reply + 1], reply[#reply + 2] = 0, now
@@ -70,6 +74,15 @@ end
 -- Returns the function that decides on any request. What it needs is made for the calls that need it.
 local function general()
   -- include scaled
+
+  -- Returns a function that writes a state as text, and returns the error of that.
+  local function write_text(text_of)
+    return function(limit)
+      local text, lasts = text_of(limit)
+      local set = redis.pcall('SET', limit.key, text, 'PX', math.ceil(lasts / 1000) + 1)
+      return set.err and 'SET: ' .. set.err
+    end
+  end
 
   -- A family has functions to read the state of a limit, to return from when on a cost fits, to return the most permits that
   -- can be charged now in any case, to charge a cost for a moment and return its mark, to return the usage, and to write the
@@ -111,7 +124,7 @@ local function general()
       return math.ceil(limit.debt / limit.scale), math.max(limit.permits - used, 0)
     end
 
-    return { read = gcra_read, fits = fits, most = most, charge = charge, usage = usage, text = gcra_text }
+    return { read = gcra_read, fits = fits, most = most, charge = charge, usage = usage, write = write_text(gcra_text) }
   end
 
   function families.window()
@@ -185,13 +198,15 @@ local function general()
       end
       reply[2 * n], reply[2 * n + 1] = limit.family.usage(limit)
     end
+    local failed
     for _, limit in ipairs(limits) do
-      if (limit.is_charged or limit.is_damaged) and limit.family.text then
-        local text, lasts = limit.family.text(limit)
-        redis.call('SET', limit.key, text, 'PX', math.ceil(lasts / 1000) + 1)
-      elseif limit.is_charged or limit.is_damaged then
-        limit.family.write(limit)
+      if not failed and (limit.is_charged or limit.is_damaged) then
+        failed = limit.family.write(limit)
       end
+    end
+    -- Without its repair, an impossible state refuses, too.
+    if failed and is_admitted then
+      return failed
     end
     if is_admitted and within ~= -1 then
       reply[#reply + 1], reply[#reply + 2] = within < 0 and taken or fits - now, now

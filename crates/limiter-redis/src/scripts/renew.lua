@@ -10,8 +10,8 @@
 --         0     lost: it was not there, and there is no room. Nothing is written for it, but permits whose deadlines are
 --               over are removed.
 --         text  the error of a command, such as for a key of another type
--- Costs   TIME; for each key ZMSCORE, ZADD of those that are there, and with a permit that is not lost PTTL and PEXPIRE; for
---         each permit that is not there ZCARD, at its limit ZREMRANGEBYSCORE and ZCARD, and ZADD if it is restored
+-- Costs   TIME; for each key ZMSCORE, and if some are there PTTL, PEXPIRE and ZADD; for each permit that is not there ZCARD,
+--         at its limit ZREMRANGEBYSCORE and ZCARD, and if it is restored ZADD, PTTL and PEXPIRE
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then
@@ -22,7 +22,7 @@ local deadline, lasts = string.format('%d', now + expiry), math.ceil(expiry / 10
 for _, key in ipairs(KEYS) do
   local count, kept = ARGV[place] + 0, {}
   local scores = redis.pcall('ZMSCORE', key, unpack(ARGV, place + 1, place + count))
-  local first, is_renewed = #replies, false
+  local first, is_restored = #replies, false
   for n = 1, count do
     if scores[n] then
       kept[#kept + 1] = deadline
@@ -30,10 +30,11 @@ for _, key in ipairs(KEYS) do
     end
     replies[first + n] = scores.err and 'ZMSCORE: ' .. scores.err or scores[n] and 1 or 0
   end
-  -- First, so that none of them is removed for one that is not there.
+  -- First, so that none of them is removed for one that is not there. And PEXPIRE before ZADD, because a full memory refuses
+  -- a script's first write alone, if that may need memory, and members that are there need none.
   if #kept > 0 then
+    redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), lasts))
     redis.call('ZADD', key, unpack(kept))
-    is_renewed = true
   end
   for n = 1, count do
     if replies[first + n] == 0 then
@@ -42,13 +43,15 @@ for _, key in ipairs(KEYS) do
         redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%d', now))
         held = redis.call('ZCARD', key)
       end
-      if held < limit then
-        redis.call('ZADD', key, deadline, ARGV[place + n])
-        replies[first + n], is_renewed = 2, true
+      local added = held < limit and redis.pcall('ZADD', key, deadline, ARGV[place + n])
+      if type(added) == 'table' then
+        replies[first + n] = 'ZADD: ' .. added.err
+      elseif added then
+        replies[first + n], is_restored = 2, true
       end
     end
   end
-  if is_renewed and redis.call('PTTL', key) < lasts then
+  if is_restored and redis.call('PTTL', key) < lasts then
     redis.call('PEXPIRE', key, lasts)
   end
   place = place + 2 * count + 1

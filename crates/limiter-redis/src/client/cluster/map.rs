@@ -10,17 +10,23 @@ use super::{
 };
 
 /// The node of each slot.
-#[derive(Default)]
-pub(crate) struct Map {
+pub(crate) struct Map<N> {
     /// By slot, if a node serves it.
-    slots: Vec<Option<Arc<Member>>>,
-    primaries: Vec<Arc<Member>>,
+    slots: Vec<Option<Arc<Member<N>>>>,
+    primaries: Vec<Arc<Member<N>>>,
     /// That of [`Slots`], by which maps are compared.
     pub(crate) epoch: u64,
 }
 
-impl Map {
-    pub(crate) fn new(said: &Slots, member: impl Fn(&Server) -> Arc<Member>) -> Self {
+// Derived, it would need nodes to have a default.
+impl<N> Default for Map<N> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), primaries: Vec::new(), epoch: 0 }
+    }
+}
+
+impl<N> Map<N> {
+    pub(crate) fn new(said: &Slots, member: impl Fn(&Server) -> Arc<Member<N>>) -> Self {
         let mut map = Self { slots: vec![None; SLOTS], primaries: Vec::new(), epoch: said.epoch };
         for range in &said.ranges {
             let primary = member(&range.primary);
@@ -34,18 +40,18 @@ impl Map {
         map
     }
 
-    pub(crate) fn primary(&self, slot: u16) -> Option<Arc<Member>> {
+    pub(crate) fn primary(&self, slot: u16) -> Option<Arc<Member<N>>> {
         self.slots.get(usize::from(slot))?.clone()
     }
 
     /// Records that another primary serves a slot.
-    pub(crate) fn moved(&mut self, slot: u16, to: &Arc<Member>) {
+    pub(crate) fn moved(&mut self, slot: u16, to: &Arc<Member<N>>) {
         if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
             *slot = Some(Arc::clone(to));
         }
     }
 
-    pub(crate) fn primaries(&self) -> Vec<Arc<Member>> {
+    pub(crate) fn primaries(&self) -> Vec<Arc<Member<N>>> {
         self.primaries.clone()
     }
 }

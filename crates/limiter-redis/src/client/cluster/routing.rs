@@ -21,9 +21,10 @@ use crate::client::{
     faults::{CallError, Fault},
     fred::{
         command::{self, Command},
-        start::{ASKING, NodeSettings, RECONNECT_DELAY},
+        start::{ASKING, RECONNECT_DELAY},
     },
     last_failure::LastFailure,
+    node::{Connect, Node as _},
     slot,
 };
 
@@ -37,9 +38,9 @@ const SLOTS_TIMEOUT: Duration = Duration::from_millis(250);
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The nodes of a cluster, and which slots they serve.
-pub(crate) struct Cluster {
-    members: Members,
-    map: RwLock<Map>,
+pub(crate) struct Cluster<C: Connect> {
+    members: Members<C>,
+    map: RwLock<Map<C::Node>>,
     /// When the last refresh of the slots in a task ended. Locked while one is under way.
     refreshed_at: Arc<Mutex<Option<Instant>>>,
     /// Selects the node that is asked first, round robin: one that is partitioned must not always be the first, because
@@ -47,9 +48,9 @@ pub(crate) struct Cluster {
     turn: AtomicUsize,
 }
 
-impl Cluster {
-    pub(crate) fn new(settings: NodeSettings, seeds: Vec<Server>) -> Arc<Self> {
-        let members = Members::new(settings, seeds);
+impl<C: Connect> Cluster<C> {
+    pub(crate) fn new(connect: C, seeds: Vec<Server>) -> Arc<Self> {
+        let members = Members::new(connect, seeds);
         Arc::new(Self {
             members,
             map: RwLock::default(),
@@ -96,12 +97,16 @@ impl Cluster {
                 Err(error) => error,
             };
             let Some(redirect) = error.redirect.clone() else {
-                use Fault::{InvalidReply, NoReply, NotPrimary, NotSent};
-                // The node may have been replaced by another one.
-                if matches!(error.fault(), NoReply | NotSent | NotPrimary | InvalidReply) {
+                use Fault::{ErrorReply, InvalidReply, NoReply, NotPrimary, NotSent};
+                // The node may have been replaced by another one. `CLUSTERDOWN` is an error reply.
+                if matches!(
+                    error.fault(),
+                    NoReply | NotSent | NotPrimary | InvalidReply | ErrorReply
+                ) {
                     self.start_refresh();
                 }
-                return Err(error);
+                let called = last.is_some().then(|| (member.number, Arc::clone(&member.name)));
+                return Err(error.by(called));
             };
             let named = self.members.named(&redirect.to, &member);
             if !redirect.is_asking {
@@ -116,7 +121,7 @@ impl Cluster {
     }
 
     /// Returns the node that serves a key, if it is known.
-    pub(crate) fn member_of(&self, key: &[u8]) -> Option<Arc<Member>> {
+    pub(crate) fn member_of(&self, key: &[u8]) -> Option<Arc<Member<C::Node>>> {
         self.read().primary(slot(key))
     }
 
@@ -126,11 +131,11 @@ impl Cluster {
     }
 
     fn last_failure(&self) -> &LastFailure {
-        &self.members.settings.last_failure
+        self.members.connect.last_failure()
     }
 
     /// Returns the nodes that serve slots.
-    pub(crate) fn primaries(&self) -> Vec<Arc<Member>> {
+    pub(crate) fn primaries(&self) -> Vec<Arc<Member<C::Node>>> {
         self.read().primaries()
     }
 
@@ -141,7 +146,7 @@ impl Cluster {
             return;
         }
         let cluster = Arc::clone(self);
-        drop(self.members.settings.runtime.spawn(async move {
+        drop(self.members.connect.runtime().spawn(async move {
             cluster.refresh().await;
             *refreshed_at = Some(Instant::now());
         }));
@@ -157,7 +162,8 @@ impl Cluster {
         let first = self.turn.fetch_add(1, Ordering::Relaxed) % known.len().max(1);
         known.rotate_left(first);
         known.retain(|member| member.node.is_connected());
-        let is_known = |seed: &Arc<Member>| known.iter().any(|member| Arc::ptr_eq(member, seed));
+        let is_known =
+            |seed: &Arc<Member<C::Node>>| known.iter().any(|member| Arc::ptr_eq(member, seed));
         let seeds = self.members.seeds().filter(|seed| !is_known(seed));
         let epoch = self.read().epoch;
         let mut newest: Option<Slots> = None;
@@ -193,12 +199,12 @@ impl Cluster {
         self.members.forget_unused();
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Map> {
+    fn read(&self) -> RwLockReadGuard<'_, Map<C::Node>> {
         // No operation under the lock can leave it half done.
         self.map.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Map> {
+    fn write(&self) -> RwLockWriteGuard<'_, Map<C::Node>> {
         self.map.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

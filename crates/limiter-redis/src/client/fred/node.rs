@@ -9,26 +9,30 @@ use std::{
 use fred::{
     clients::Client,
     interfaces::ClientLike,
-    types::{ClientState, Value},
+    types::{ClientState, Value, config::Server},
 };
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
 use super::{
     command::{self, Command},
     reply::classify,
     start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY, Started},
 };
-use crate::client::faults::{CallError, Fault};
+use crate::client::{
+    faults::{CallError, Fault},
+    last_failure::LastFailure,
+    node::{Connect, Node},
+};
 
 /// How often the state of a new client is read while calls wait for it.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A server and the connection to it, which clones share.
+/// A connection to a server, which clones share.
 ///
 /// The library reconnects when a connection is closed. It does not notice a connection that hangs while
 /// there is traffic, and its task may end if its queue is full at that moment. Both are handled here.
 #[derive(Clone)]
-pub(crate) struct Node {
+pub(crate) struct FredNode {
     /// The server's name in errors.
     name: String,
     settings: NodeSettings,
@@ -51,7 +55,7 @@ struct Current {
     must_be_replaced: bool,
 }
 
-impl Node {
+impl FredNode {
     /// The name of a server if there is only one.
     pub(crate) const ONLY: &str = "Redis";
 
@@ -61,25 +65,8 @@ impl Node {
         Self { name, settings, current }
     }
 
-    /// Returns another connection to the server, which is not made again when it is closed.
-    pub(crate) fn without_reconnecting(&self) -> Self {
-        let settings = NodeSettings { reconnects: false, ..self.settings.clone() };
-        Self::start(settings, self.name.clone())
-    }
-
-    /// Waits for the connection.
-    pub(crate) async fn connected(&self) {
-        let client = self.lock().started.client.clone();
-        drop(client.wait_for_connect().await);
-    }
-
-    pub(crate) fn is_connected(&self) -> bool {
-        self.lock().is_connected()
-    }
-
-    /// Sends a command once, right after `first` if that is given, and returns what is `read` of its reply. An invalid
-    /// one replaces the connection.
-    pub(crate) async fn run<T>(
+    /// Sends a command. An invalid reply replaces the connection.
+    async fn send<T>(
         &self,
         first: Option<&'static str>,
         command: Command,
@@ -179,6 +166,52 @@ impl Node {
     fn lock(&self) -> MutexGuard<'_, Current> {
         // No operation under the lock can leave it half done.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node for FredNode {
+    async fn run<T: Send>(
+        &self,
+        first: Option<&'static str>,
+        command: Command,
+        within: Duration,
+        read: impl FnOnce(Value) -> Result<T, CallError> + Send,
+    ) -> Result<T, CallError> {
+        self.send(first, command, within, read).await
+    }
+
+    async fn connected(&self) {
+        let client = self.lock().started.client.clone();
+        drop(client.wait_for_connect().await);
+    }
+
+    fn is_connected(&self) -> bool {
+        self.lock().is_connected()
+    }
+
+    fn without_reconnecting(&self) -> Self {
+        let settings = NodeSettings { reconnects: false, ..self.settings.clone() };
+        Self::start(settings, self.name.clone())
+    }
+}
+
+impl Connect for NodeSettings {
+    type Node = FredNode;
+
+    fn connect(&self, server: &Server, name: &str) -> FredNode {
+        FredNode::start(self.at(server.clone()), name.to_owned())
+    }
+
+    fn noting(&self, last_failure: LastFailure) -> Self {
+        Self { last_failure: Arc::new(last_failure), ..self.clone() }
+    }
+
+    fn last_failure(&self) -> &Arc<LastFailure> {
+        &self.last_failure
+    }
+
+    fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 }
 

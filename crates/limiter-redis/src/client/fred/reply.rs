@@ -14,7 +14,7 @@ pub(super) fn classify(error: FredError, server: &str) -> CallError {
         if first_word(&details) == "CLUSTERDOWN" {
             // The reply is for one command, but the library reports it for all commands under way on
             // the connection. Some of them may have been executed.
-            replied.with_fault(Fault::NoReply)
+            replied.with_fault(Fault::ErrorReply)
         } else {
             replied
         }
@@ -129,7 +129,7 @@ mod tests {
             (FredErrorKind::Unknown, "EXOTIC words", Fault::ErrorReply),
             (FredErrorKind::InvalidArgument, "WRONGTYPE Operation against", Fault::ErrorReply),
             (FredErrorKind::Cluster, "MOVED 3999 127.0.0.1:6381", Fault::Redirected),
-            (FredErrorKind::Cluster, "CLUSTERDOWN The cluster is down", Fault::NoReply),
+            (FredErrorKind::Cluster, "CLUSTERDOWN The cluster is down", Fault::ErrorReply),
         ] {
             assert_eq!(fault(kind, details), expected, "{details}");
         }

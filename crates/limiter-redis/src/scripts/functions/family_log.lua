@@ -163,24 +163,32 @@ local function usage(limit)
   return math.max(log_end(limit, limit.log.newest) - now, 0), has_begun and math.max(left, 0) or 0
 end
 
--- Writes so that a command that the user may not call leaves no entry uncounted and no key without an expiry.
+-- Writes the log, first what a full memory refuses. Returns the error of the first write.
 local function write(limit)
   local log = limit.log
   local expiry = math.ceil((log_over(log, log.newest.at) - now) / 1000) + 1
-  redis.call('PEXPIRE', log.key, expiry)
   if log.is_absent then
-    redis.call('RPUSH', log.key, log_head(log))
-    redis.call('PEXPIRE', log.key, expiry)
-    return
+    local pushed = redis.pcall('RPUSH', log.key, log_head(log))
+    local expires = type(pushed) == 'number' and redis.pcall('PEXPIRE', log.key, expiry)
+    -- No key stays without an expiry.
+    if type(expires) == 'table' then
+      redis.call('LTRIM', log.key, 1, 0)
+      return 'PEXPIRE: ' .. expires.err
+    end
+    return type(pushed) == 'table' and 'RPUSH: ' .. pushed.err or nil
   end
   -- The last element that has ended becomes element 0.
-  if log.dropped > 0 then
-    redis.call('LTRIM', log.key, log.dropped, -1)
+  local set = redis.pcall('LSET', log.key, log.dropped, log_head(log))
+  if set.err then
+    return 'LSET: ' .. set.err
   end
-  redis.call('LSET', log.key, 0, log_head(log))
   if log.pushed then
     redis.call('RPUSH', log.key, string.format('%d %d', log.pushed.at, log.pushed.count))
   end
+  if log.dropped > 0 then
+    redis.call('LTRIM', log.key, log.dropped, -1)
+  end
+  redis.call('PEXPIRE', log.key, expiry)
 end
 
 -- Any number until more than the permits count. A total stays far below the largest one that is read.

@@ -149,4 +149,4 @@ local function most(limit)
   return begun(limit, now) <= now and room >= 0 and math.max(room, 1e14 - fullest) or 0
 end
 
-return { read = read, fits = fits, most = most, charge = charge, usage = usage, text = window_text }
+return { read = read, fits = fits, most = most, charge = charge, usage = usage, write = write_text(window_text) }

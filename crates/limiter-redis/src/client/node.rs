@@ -1,0 +1,45 @@
+//! One server, as routing, sentinels and connections see it.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use fred::types::{Value, config::Server};
+use tokio::runtime::Handle;
+
+use super::{faults::CallError, fred::command::Command, last_failure::LastFailure};
+
+/// A server, and what sends commands to it: a connection of `fred`, or in tests a server in the process.
+pub(crate) trait Node: Send + Sync + 'static {
+    /// Sends a command once, right after `first` if that is given, and returns what is `read` of its reply.
+    fn run<T: Send>(
+        &self,
+        first: Option<&'static str>,
+        command: Command,
+        within: Duration,
+        read: impl FnOnce(Value) -> Result<T, CallError> + Send,
+    ) -> impl Future<Output = Result<T, CallError>> + Send;
+
+    /// Waits for the connection.
+    fn connected(&self) -> impl Future<Output = ()> + Send;
+
+    fn is_connected(&self) -> bool;
+
+    /// Returns another connection to the server, which is not made again when it is closed.
+    fn without_reconnecting(&self) -> Self;
+}
+
+/// What connects to the servers of one address.
+pub(crate) trait Connect: Clone + Send + Sync + 'static {
+    type Node: Node;
+
+    /// Starts to connect to a server. Errors contain `name`.
+    fn connect(&self, server: &Server, name: &str) -> Self::Node;
+
+    /// Returns the same for servers whose failures are noted apart.
+    fn noting(&self, last_failure: LastFailure) -> Self;
+
+    /// Why the servers of the address can't be reached.
+    fn last_failure(&self) -> &Arc<LastFailure>;
+
+    /// Runs the tasks of the connections.
+    fn runtime(&self) -> &Handle;
+}
