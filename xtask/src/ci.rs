@@ -80,8 +80,12 @@ fn fmt(shell: &Shell) -> Result<()> {
 
 // Warnings are denied by arguments, because RUSTFLAGS would rebuild every dependency.
 fn clippy(shell: &Shell) -> Result<()> {
-    let all = ["--workspace", "--all-targets", "--all-features"];
-    Ok(cmd!(shell, "cargo clippy {all...} -- -D warnings").quiet().run()?)
+    let by_name = test::BY_NAME;
+    for targets in [&["--all-targets"][..], &by_name] {
+        let all = ["--workspace", "--all-features"];
+        cmd!(shell, "cargo clippy {all...} {targets...} -- -D warnings").quiet().run()?;
+    }
+    Ok(())
 }
 
 /// Checks the fuzz targets and the benchmarks without Redis, which use the crates as they are now.

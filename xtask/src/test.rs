@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all tests, against a real server.
+//! `cargo xtask test`: all tests, those that need servers, browsers and proxies included.
 
 use std::path::{self, Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -14,6 +14,10 @@ use crate::steps::Steps;
 /// The packages whose tests depend on the server.
 const SERVER_PACKAGES: [&str; 6] =
     ["-p", "limiter-redis", "-p", "limiter-rig", "-p", "limiter-doctor"];
+
+/// The tests of limiter-doctor's binary, which `cargo test` leaves out because they need a server. Cargo.toml there has
+/// `test = false`, so Cargo takes them by name alone.
+pub(crate) const BY_NAME: [&str; 2] = ["--test", "doctor"];
 
 /// That tests failed, with the exit code of `cargo test`.
 #[derive(Debug)]
@@ -44,13 +48,12 @@ fn against_all(shell: &Shell, arguments: &[&str]) -> Result<()> {
     result
 }
 
-/// Runs the tests while `binary` runs.
+/// Runs the tests while `binary` runs, all of them also if some fail.
 fn against(shell: &Shell, binary: &Path, packages: &[&str], arguments: &[&str]) -> Result<()> {
     eprintln!("testing against {}: {}", binary.display(), servers::version(shell, binary)?);
     let server = Server::spawn(binary, &[])?;
-    let mut tests = cmd!(shell, "cargo test {packages...} --all-features {arguments...}")
-        .env("LIMITER_SERVER", binary)
-        .env("LIMITER_TEST_URL", server.url());
+    let mut variables =
+        vec![("LIMITER_SERVER", binary.into()), ("LIMITER_TEST_URL", server.url().into())];
     // Without these, the tests that need them fail.
     for (variable, path) in [
         // Whichever server is tested, as most can't encrypt.
@@ -61,12 +64,21 @@ fn against(shell: &Shell, binary: &Path, packages: &[&str], arguments: &[&str]) 
         ("LIMITER_PROMTOOL", servers::promtool(shell)),
     ] {
         match path {
-            Ok(path) => tests = tests.env(variable, path),
+            Ok(path) => variables.push((variable, path.into_os_string())),
             Err(error) => eprintln!("{error:#}"),
         }
     }
-    let status = Command::from(tests).status()?;
-    ensure!(status.success(), Failed(status.code().unwrap_or(1)));
+    let test = |targets: &[&str]| -> Result<i32> {
+        let flags = ["--all-features", "--no-fail-fast"];
+        let test = cmd!(shell, "cargo test {packages...} {flags...} {targets...} {arguments...}");
+        let status = Command::from(test.envs(variables.clone())).status()?;
+        Ok(status.code().unwrap_or(1))
+    };
+    let mut code = test(&[])?;
+    if has_doctor(arguments) {
+        code = code.max(test(&BY_NAME)?);
+    }
+    ensure!(code == 0, Failed(code));
     Ok(())
 }
 
@@ -83,10 +95,26 @@ pub(crate) fn choose(shell: &Shell) -> Result<PathBuf> {
 
 /// All packages, unless the arguments choose some.
 fn whole_workspace<'a>(arguments: &[&str]) -> &'a [&'a str] {
-    let chosen = arguments.iter().take_while(|argument| **argument != "--");
-    let mut chosen =
-        chosen.filter(|argument| argument.starts_with("-p") || argument.starts_with("--package"));
-    if chosen.next().is_some() { &[] } else { &["--workspace"] }
+    if chooses_packages(arguments) { &[] } else { &["--workspace"] }
+}
+
+/// Whether the tests of [`BY_NAME`] are among those chosen: their package is, and no other target.
+fn has_doctor(arguments: &[&str]) -> bool {
+    let targets = ["--test", "--lib", "--bin", "--doc", "--example", "--bench"];
+    let of_cargo = || of_cargo(arguments);
+    let has_package = !chooses_packages(arguments)
+        || of_cargo().any(|argument| argument.ends_with("limiter-doctor"));
+    has_package && !of_cargo().any(|argument| targets.iter().any(|it| argument.starts_with(it)))
+}
+
+fn chooses_packages(arguments: &[&str]) -> bool {
+    of_cargo(arguments)
+        .any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
+}
+
+/// The arguments for Cargo, without those for the tests.
+fn of_cargo<'a>(arguments: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    arguments.iter().copied().take_while(|argument| *argument != "--")
 }
 
 impl Failed {
@@ -102,3 +130,23 @@ impl fmt::Display for Failed {
 }
 
 impl std::error::Error for Failed {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_doctor_is_tested_unless_other_packages_or_targets_are_chosen() {
+        for (arguments, expected) in [
+            (&[][..], true),
+            (&["--", "-p", "--lib"], true),
+            (&["-p", "limiter-redis", "-p", "limiter-doctor", "--", "sessions"], true),
+            (&["-plimiter-doctor"], true),
+            (&["-p", "limiter-redis", "--", "limiter-doctor"], false),
+            (&["--lib"], false),
+            (&["-p", "limiter-doctor", "--test", "doctor"], false),
+        ] {
+            assert_eq!(has_doctor(arguments), expected, "{arguments:?}");
+        }
+    }
+}

@@ -11,7 +11,6 @@ mod krate;
 pub(crate) mod link;
 mod map;
 mod script;
-mod word;
 
 use std::fs;
 
@@ -26,7 +25,6 @@ const FILE_RULES: &[fn(&File) -> Vec<Finding>] = &[
     code::no_ignored_tests,
     code::tests_named_by_outcome,
     algorithm::pure,
-    word::none_forbidden,
     figure::reproducible,
 ];
 

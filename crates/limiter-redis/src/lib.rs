@@ -114,7 +114,7 @@ pub mod scripts;
 #[cfg(feature = "serde")]
 mod settings;
 mod sync;
-#[cfg(test)]
+#[cfg(all(test, in_repository))]
 mod tests;
 mod waiting;
 

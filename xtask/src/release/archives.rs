@@ -1,6 +1,6 @@
 //! Builds and tests the packages as their users get them, with the crates of the family patched to each other.
 
-use std::{fmt::Write as _, path::Path};
+use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 use toml::{Table, Value};
@@ -17,7 +17,6 @@ pub(super) fn test(shell: &Shell, crates: &[Published]) -> Result<()> {
     for Published { name, version, .. } in crates {
         let package = target.join(format!("package/{name}-{version}.crate"));
         cmd!(shell, "tar --extract --gzip --file {package} --directory {folder}").quiet().run()?;
-        complete(shell, &folder.join(format!("{name}-{version}")))?;
     }
     shell.write_file(
         folder.join("Cargo.toml"),
@@ -36,23 +35,6 @@ pub(super) fn test(shell: &Shell, crates: &[Published]) -> Result<()> {
             .with_context(|| {
                 format!("the package of {name}; `exclude` what does not compile alone")
             })?;
-    }
-    Ok(())
-}
-
-/// Writes an empty module in place of `src/tests.rs` where a package leaves it out, so that the tests beside the code run.
-///
-/// That module has tests of private items by limiter-rig, limiter-test and limiter-twins. These are not published, so
-/// Cargo removes them from the package's dependencies, and the module would not compile anywhere. It says nothing about
-/// the package that a run in the repository does not: the package has the same sources, and what can differ, files and
-/// dependencies that are missing, is found by the tests beside the code and by those of the documentation.
-fn complete(shell: &Shell, package: &Path) -> Result<()> {
-    let (root, tests) = (package.join("src/lib.rs"), package.join("src/tests.rs"));
-    if !shell.path_exists(&root) || shell.path_exists(&tests) {
-        return Ok(());
-    }
-    if shell.read_file(root)?.lines().any(|line| line == "mod tests;") {
-        shell.write_file(tests, "")?;
     }
     Ok(())
 }
@@ -80,25 +62,6 @@ fn manifest(crates: &[Published], workspace: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_a_module_of_tests_that_is_left_out_is_written() {
-        let shell = Shell::new().unwrap();
-        for (root, has_tests, expected) in [
-            ("#[cfg(test)]\nmod tests;\n", false, Some("")),
-            ("#[cfg(test)]\nmod tests;\n", true, Some("//! Own.")),
-            ("mod tests {}\n", false, None),
-        ] {
-            let folder = shell.create_temp_dir().unwrap();
-            let tests = folder.path().join("src/tests.rs");
-            shell.write_file(folder.path().join("src/lib.rs"), root).unwrap();
-            if has_tests {
-                shell.write_file(&tests, "//! Own.").unwrap();
-            }
-            complete(&shell, folder.path()).unwrap();
-            assert_eq!(shell.read_file(&tests).ok().as_deref(), expected, "{root}");
-        }
-    }
 
     #[test]
     fn manifest_patches_the_family_and_keeps_the_profiles_of_what_is_there() {

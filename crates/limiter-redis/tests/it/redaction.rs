@@ -1,17 +1,10 @@
-//! No error, log line, event or `Debug` output shows a password, however an address is written.
+//! No error, log line or `Debug` output of an address shows a password, however it is written.
 
-use std::{
-    error::Error,
-    num::NonZeroU32,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{error::Error, time::Duration};
 
-use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
-use limiter_rig::{log::Log, server::Server};
+use limiter_redis::{ConnectOptions, connect_with};
+use limiter_rig::log::Log;
 use tokio::{runtime::Handle, time::sleep};
-
-use crate::daily;
 
 /// The secrets that are planted. No text must contain one of them, also not in part.
 const SECRETS: [&str; 3] = ["hunter2", "s3cr3t", "tr0ub4dor"];
@@ -124,66 +117,4 @@ async fn shows_nothing(url: &str) {
             connecting.abort();
         }
     }
-}
-
-/// What a connection and a limiter show and log, on a server that refuses the password.
-#[tokio::test]
-async fn connections_and_limiters_show_no_password() {
-    let log = Log::start();
-    let events = Arc::new(Mutex::new(String::new()));
-    // A server quotes the arguments of a command that it does not know.
-    for (arguments, has_password) in [
-        (&[][..], false),
-        (&[][..], true),
-        (&["--rename-command", "AUTH", ""], false),
-        (&["--rename-command", "AUTH", ""], true),
-    ] {
-        let server = Server::start_with(arguments);
-        if has_password {
-            server.command(&["CONFIG", "SET", "requirepass", "another"]).unwrap();
-        }
-        let port = server.port();
-        let options = || ConnectOptions::new().with_runtime(Handle::current());
-        let provided = options().with_credential_provider(Duration::from_millis(100), || async {
-            Ok(("hunter2".to_owned(), "s3cr3t".to_owned()))
-        });
-        for (url, options) in [
-            (format!("redis://hunter2:s3cr3t@127.0.0.1:{port}"), options()),
-            (format!("redis://127.0.0.1:{port}"), options().with_credentials("hunter2", "s3cr3t")),
-            (format!("redis://127.0.0.1:{port}"), provided),
-            (format!("redis-cluster://hunter2:s3cr3t@127.0.0.1:{port}"), options()),
-            (
-                format!(
-                    "redis-sentinel://hunter2:s3cr3t@127.0.0.1:{port}?sentinelServiceName=main"
-                ),
-                options().with_sentinel_credentials("hunter2", "tr0ub4dor"),
-            ),
-        ] {
-            let connection = connect_with(&url, &options).await.unwrap();
-            let of_observer = Arc::clone(&events);
-            let builder = RedisLimiter::builder(daily(5))
-                .local_share(NonZeroU32::MIN)
-                .key_secret("tr0ub4dor tr0ub4dor")
-                .observer(move |event| *of_observer.lock().unwrap() += &format!("{event:?}"));
-            let mut shown = format!("{options:?} {connection:?} {builder:?}");
-            let limiter = builder.build_on(connection.clone()).unwrap();
-            let strict = RedisLimiter::builder(daily(5)).build_on(connection.clone()).unwrap();
-            for _ in 0..20 {
-                shown += &format!("{:?}", limiter.check("key").await);
-                if let Err(error) = strict.check("key").await {
-                    shown += &texts(&error);
-                }
-                sleep(Duration::from_millis(10)).await;
-            }
-            if let Err(error) = connection.ping(Duration::from_millis(50)).await {
-                shown += &texts(&error);
-            }
-            shown += &format!("{limiter:?} {connection:?} {:?}", connection.servers());
-            assert_hidden(&shown, &url);
-        }
-    }
-    assert_hidden(&events.lock().unwrap(), "an event");
-    let lines = log.lines();
-    assert!(lines.iter().any(|line| line.contains("AUTH")), "{lines:?}");
-    assert_hidden(&lines.join("\n"), "the log");
 }

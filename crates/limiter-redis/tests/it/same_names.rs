@@ -2,10 +2,10 @@
 
 use limiter_core::{Policy, Quota};
 use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
-use limiter_rig::{log::Log, server::Server};
+use limiter_rig::log::Log;
 use tokio::runtime::Handle;
 
-use crate::connect_here;
+use crate::{ANOTHER, SERVER, connect_here};
 
 fn warnings(log: &Log) -> Vec<String> {
     let lines = log.lines().into_iter();
@@ -19,9 +19,8 @@ fn hourly(permits: u64) -> Policy {
 /// Both charge one state, so each admits what the other's quota leaves.
 #[tokio::test]
 async fn two_quotas_under_one_name_are_logged() {
-    let server = Server::start();
     let log = Log::start();
-    let connection = connect_here(&server.url()).await;
+    let connection = connect_here(SERVER).await;
     let build = |policy| RedisLimiter::builder(policy).build_on(connection.clone()).unwrap();
     let limiter = build(hourly(100));
     let same = build(hourly(100));
@@ -30,7 +29,7 @@ async fn two_quotas_under_one_name_are_logged() {
 
     // A connection of its own leads to the same store.
     let options = ConnectOptions::new().with_runtime(Handle::current()).with_name("other");
-    let connection_of_its_own = connect_with(&server.url(), &options).await.unwrap();
+    let connection_of_its_own = connect_with(SERVER, &options).await.unwrap();
     let other = RedisLimiter::builder(hourly(10)).build_on(connection_of_its_own).unwrap();
     let third = build(hourly(7));
     let lines = warnings(&log);
@@ -43,9 +42,8 @@ async fn two_quotas_under_one_name_are_logged() {
 
 #[tokio::test]
 async fn limiters_that_share_no_state_are_not_logged() {
-    let (server, another) = (Server::start(), Server::start());
     let log = Log::start();
-    let connection = connect_here(&server.url()).await;
+    let connection = connect_here(SERVER).await;
     let builder = RedisLimiter::builder;
     let limiter = builder(hourly(100)).build_on(connection.clone()).unwrap();
     let mut others = Vec::new();
@@ -56,8 +54,8 @@ async fn limiters_that_share_no_state_are_not_logged() {
     ] {
         others.push(builder.build_on(connection.clone()).unwrap());
     }
-    for url in [another.url(), format!("{}/1", server.url())] {
-        others.push(builder(hourly(10)).build_on(connect_here(&url).await).unwrap());
+    for url in [ANOTHER, &format!("{SERVER}/1")] {
+        others.push(builder(hourly(10)).build_on(connect_here(url).await).unwrap());
     }
     assert_eq!(warnings(&log), [""; 0]);
     // One that replaces another after a reload of the configuration.

@@ -8,7 +8,6 @@ mod forwarded;
 mod key;
 mod list;
 mod networks;
-mod nginx;
 mod peer;
 mod properties;
 mod single;

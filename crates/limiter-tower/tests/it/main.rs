@@ -7,7 +7,6 @@ mod abuse;
 mod addresses;
 mod answers;
 mod blocks;
-mod browser;
 mod charging_after;
 mod debugging;
 mod dialect_choices;

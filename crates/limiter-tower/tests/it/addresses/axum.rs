@@ -60,7 +60,7 @@ async fn the_peer_of_a_served_router_is_the_sockets() {
 }
 
 /// Sends a request with `fields`, and returns the response's body.
-pub(super) async fn send(mut stream: TcpStream, fields: &str) -> String {
+async fn send(mut stream: TcpStream, fields: &str) -> String {
     let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut response = String::new();

@@ -52,7 +52,7 @@ async fn a_wrong_password_is_named_and_not_shown() {
 }
 
 /// The users that the chapter for operators has.
-const GUIDE: &str = include_str!("../../docs/guide/production.md");
+const GUIDE: &str = include_str!("../../../limiter-redis/docs/guide/production.md");
 
 /// Runs each script as a user without other rights, and asks as the administrator which the server has.
 #[tokio::test]

@@ -12,12 +12,10 @@ use std::{
 
 use axum::{Router, response::Html, routing::get};
 use http::{HeaderName, header::CONTENT_TYPE};
-use limiter_core::Quota;
+use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{RateLimitLayer, headers::Headers, key::FixedKey};
 use tokio::{net::TcpListener, process::Command, task::AbortHandle, time::timeout};
 use tower_http::cors::{Any, CorsLayer};
-
-use crate::limiter;
 
 const AT_MOST: Duration = Duration::from_secs(60);
 
@@ -69,7 +67,9 @@ async fn a_page_of_another_origin_reads_nothing_that_is_not_exposed() {
 
 /// Asserts what this page reads if an API exposes these header fields.
 async fn assert_seen(page: &str, exposed: &[HeaderName], expected: &str) {
-    let (limiter, _) = limiter(Quota::per_hour(2));
+    let policy = Policy::gcra("default", Quota::per_hour(2));
+    // Its clock does not move.
+    let limiter = MemoryLimiter::builder(policy).clock(ManualClock::new()).build().unwrap();
     let limits = RateLimitLayer::new(limiter.clone(), FixedKey::new("all")).grpc();
     let cors = CorsLayer::new()
         .allow_origin(Any)

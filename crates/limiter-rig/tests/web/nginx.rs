@@ -17,11 +17,10 @@ use axum::{Router, extract::Request, routing::get};
 use http::HeaderName;
 use limiter_tower::ClientIp;
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpSocket, TcpStream},
     time::sleep,
 };
-
-use super::axum::send;
 
 const PROXIES: [&str; 2] = ["127.0.0.2/32", "127.0.0.3/32"];
 const CLIENT: &str = "127.0.0.4";
@@ -70,6 +69,17 @@ async fn respond(request: Request) -> String {
     sources
         .map(|(name, source)| format!("{name} {}", source.unwrap().address(&request).unwrap()))
         .join(", ")
+}
+
+/// Sends a request with `fields`, and returns the response's body.
+async fn send(mut stream: TcpStream, fields: &str) -> String {
+    let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{response}");
+    body.to_owned()
 }
 
 async fn connect(address: SocketAddr) -> TcpStream {

@@ -1,0 +1,106 @@
+//! What limiter-redis promises on a real server by its own clock, one file an area.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper that fails fails its test"
+)]
+
+mod acl;
+mod batches;
+mod blocks;
+mod brought;
+mod busy;
+mod changes;
+mod charges;
+mod cluster;
+mod connections;
+mod credentials;
+mod denied;
+mod denied_writes;
+mod evidence;
+mod exactness;
+mod failure;
+mod fallbacks;
+mod faults;
+mod file;
+mod forms;
+mod holes;
+mod in_flight;
+mod lease_cluster;
+mod lease_faults;
+mod lease_table;
+mod lease_windows;
+mod leases;
+mod nodes;
+mod older_map;
+mod operations;
+mod planted;
+mod ready;
+mod redaction;
+mod scripted;
+mod secrets;
+mod sentinel;
+mod silence;
+#[cfg(target_os = "linux")]
+mod threads;
+mod tls;
+mod words;
+
+use std::time::Duration;
+
+use limiter_core::{Policy, Quota};
+use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with, scripts};
+use limiter_rig::{machine::excusing_stalls, server::Server};
+use tokio::runtime::Handle;
+
+/// Returns a policy of `limit` permits a day, all of them at once. Nothing recovers during a test.
+fn daily(limit: u64) -> Policy {
+    Policy::gcra("test", Quota::per_day(limit))
+}
+
+/// Returns a builder of a limiter of `limit` permits a day.
+fn builder(limit: u64) -> Builder {
+    RedisLimiter::builder(daily(limit))
+}
+
+/// Returns a connection on the test's own runtime. With one thread, the test sees what it logs, and a
+/// batch has all checks that are ready.
+async fn connect_here(url: &str) -> Connection {
+    let options = ConnectOptions::new().with_runtime(Handle::current());
+    connect_with(url, &options).await.unwrap()
+}
+
+/// Returns a limiter as [`limiter`] does, on the test's own runtime.
+async fn limiter_here(url: &str, limit: u64) -> RedisLimiter {
+    builder(limit).build_on(connect_here(url).await).unwrap()
+}
+
+/// Returns a limiter of `limit` permits a day on the server at `url`.
+async fn limiter(url: &str, limit: u64) -> RedisLimiter {
+    builder(limit).connect(url).await.unwrap()
+}
+
+/// Gives a server all scripts, for tests in which nothing else may use the connection while a check does.
+fn load_scripts(server: &Server) {
+    for (_, script) in scripts::all() {
+        server.command(&["SCRIPT", "LOAD", script]).unwrap();
+    }
+}
+
+/// Returns the store's key of a subject, by the first limit.
+fn key_of(limiter: &RedisLimiter, subject: &str) -> String {
+    String::from_utf8(limiter.stored_keys(subject).unwrap().swap_remove(0)).unwrap()
+}
+
+/// Runs a test that holds if the machine lets each reply arrive within the default deadline of 50 ms, and excuses it if
+/// the machine does not.
+async fn timely(test: impl AsyncFn()) {
+    excusing_stalls(Duration::from_millis(20), test).await;
+}
+
+/// Returns a limiter as [`limiter`] does, with a deadline that a slow machine does not miss.
+async fn patient(url: &str, limit: u64) -> RedisLimiter {
+    builder(limit).deadline(Duration::from_secs(5)).connect(url).await.unwrap()
+}
