@@ -44,8 +44,10 @@ impl Server {
     #[expect(clippy::expect_used, reason = "documented: no memory")]
     pub fn new(version: Version) -> Self {
         let engine = Engine::new().expect("the system has memory for an interpreter");
+        let mut store = Store::default();
+        store.space.version = version;
         Self {
-            store: Store { version, ..Store::default() },
+            store,
             scripts: BTreeMap::new(),
             engine: Arc::new(Mutex::new(engine)),
             is_asking: false,
@@ -151,8 +153,11 @@ impl Server {
         };
         let digest = String::from_utf8_lossy(digest).to_ascii_lowercase();
         let Some(text) = self.scripts.get(&digest).cloned() else {
-            return Reply::error("NOSCRIPT No matching script. Please use EVAL.");
+            return Reply::error(self.store.version().no_script());
         };
+        if let Some(error) = self.store.refuses_scripts() {
+            return Reply::error(error);
+        }
         let arguments = words.get(keys.len()..).unwrap_or_default();
         let store = (mem::take(&mut self.store), self.is_asking);
         let (reply, store) = self.engine().run((&text, &digest), (keys, arguments), store);

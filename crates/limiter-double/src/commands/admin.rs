@@ -37,7 +37,8 @@ pub(crate) fn evalsha(server: &mut Server, arguments: &[&[u8]]) -> Reply {
 
 pub(crate) fn role(server: &mut Server, _: &[&[u8]]) -> Reply {
     let role = if server.is_replica() { "slave" } else { "master" };
-    Reply::Array(vec![Reply::bulk(role)])
+    // A replica says more of its primary.
+    Reply::Array(vec![Reply::bulk(role), Reply::Integer(0), Reply::Array(Vec::new())])
 }
 
 pub(crate) fn script(server: &mut Server, arguments: &[&[u8]]) -> Reply {
