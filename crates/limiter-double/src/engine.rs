@@ -115,7 +115,7 @@ impl Engine {
                 let text = error.and_then(|error| error.raw_get::<String>("err").ok());
                 let line = error.and_then(|error| error.raw_get::<usize>("line").ok());
                 let text = text.unwrap_or_else(|| "ERR unknown error".to_owned());
-                Reply::Error(version.uncaught(&text, digest, line.unwrap_or(0)))
+                Reply::Error(version.uncaught(&one_line(&text), digest, line.unwrap_or(0)))
             }
             Err(error) => Reply::error(format!("ERR {error}")),
         };
@@ -158,7 +158,7 @@ impl std::error::Error for CommandError {}
 
 /// Runs a command that a script calls.
 fn execute(lua: &Lua, running: &Mutex<Option<Running>>, words: &MultiValue) -> Reply {
-    let line = lua.inspect_stack(1, |frame| frame.current_line()).flatten();
+    let line = line_at(lua, 1).flatten();
     let mut running = lock(running);
     let Some(running) = running.as_mut() else { return Reply::error("ERR no script runs") };
     let version = running.store.version();
@@ -187,20 +187,23 @@ fn error_text(error: &Value) -> Option<String> {
 
 /// Returns the line of the script that runs, or that has called what runs.
 fn script_line(lua: &Lua) -> usize {
-    let line = |level| {
-        lua.inspect_stack(level, |frame| {
-            let is_script = frame.source().short_src.is_some_and(|it| it == "user_script");
-            frame.current_line().filter(|_| is_script)
-        })
-    };
-    (1..).map_while(line).flatten().next().unwrap_or(0)
+    (1..).map_while(|level| line_at(lua, level)).flatten().next().unwrap_or(0)
+}
+
+/// Returns the line at a level of the stack if it is one of the script, and the outer `None` if there is no such level.
+fn line_at(lua: &Lua, level: usize) -> Option<Option<usize>> {
+    lua.inspect_stack(level, |frame| {
+        let is_script = frame.source().short_src.is_some_and(|it| it == "user_script");
+        frame.current_line().filter(|_| is_script)
+    })
 }
 
 /// Returns a word of a command.
 fn word(value: &Value, version: Version) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Integer(number) => Some(number.to_string().into()),
+        #[expect(clippy::cast_precision_loss, reason = "it was a double")]
+        Value::Integer(number) => Some(number::text(*number as f64, version).into()),
         Value::Number(number) => Some(number::text(*number, version).into()),
         _ => None,
     }

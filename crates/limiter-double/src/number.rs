@@ -8,10 +8,20 @@ pub(crate) fn integer(word: &[u8]) -> Option<i64> {
     (number.to_string().as_bytes() == word).then_some(number)
 }
 
-/// Reads a score, which is not NaN.
+/// Reads a score: an infinite one by its word alone.
 pub(crate) fn score(word: &[u8]) -> Option<f64> {
-    let text = str::from_utf8(word).ok()?;
-    text.parse().ok().filter(|number: &f64| !number.is_nan())
+    let is_word = word.iter().any(|byte| byte.eq_ignore_ascii_case(&b'i'));
+    float(word).filter(|number| number.is_finite() || is_word)
+}
+
+/// Reads the least or the most score of a range, where no text stands for 0.
+pub(crate) fn bound(word: &[u8]) -> Option<f64> {
+    if word.is_empty() { Some(0.0) } else { float(word) }
+}
+
+/// Reads a number, which is not NaN.
+fn float(word: &[u8]) -> Option<f64> {
+    str::from_utf8(word).ok()?.parse().ok().filter(|number: &f64| !number.is_nan())
 }
 
 /// Returns a number of a script, or a score.

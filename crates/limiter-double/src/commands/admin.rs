@@ -23,16 +23,11 @@ pub(crate) fn cluster(server: &mut Server, arguments: &[&[u8]]) -> Reply {
 }
 
 pub(crate) fn eval(server: &mut Server, arguments: &[&[u8]]) -> Reply {
-    let [text, ..] = arguments else { return Reply::Nil };
-    match server.load(text) {
-        Ok(digest) => server.run(digest.as_bytes(), arguments),
-        Err(error) => error,
-    }
+    server.run(arguments, true)
 }
 
 pub(crate) fn evalsha(server: &mut Server, arguments: &[&[u8]]) -> Reply {
-    let [digest, ..] = arguments else { return Reply::Nil };
-    server.run(digest, arguments)
+    server.run(arguments, false)
 }
 
 pub(crate) fn role(server: &mut Server, _: &[&[u8]]) -> Reply {

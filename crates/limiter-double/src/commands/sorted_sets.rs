@@ -113,8 +113,8 @@ struct Bounds {
 impl Bounds {
     fn of(least: &[u8], most: &[u8]) -> Option<Self> {
         let bound = |word: &[u8]| match word.strip_prefix(b"(") {
-            Some(rest) => Some((number::score(rest)?, false)),
-            None => Some((number::score(word)?, true)),
+            Some(rest) => Some((number::bound(rest)?, false)),
+            None => Some((number::bound(word)?, true)),
         };
         Some(Self { least: bound(least)?, most: bound(most)? })
     }
