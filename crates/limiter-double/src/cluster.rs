@@ -183,7 +183,10 @@ impl Member {
                 map.epoch
             );
             for (first, last, _) in map.ranges().iter().filter(|(_, _, owner)| *owner == node) {
-                let _ = write!(text, " {first}-{last}");
+                let _ = write!(text, " {first}");
+                if first != last {
+                    let _ = write!(text, "-{last}");
+                }
             }
             for (slot, to) in &map.moving {
                 let owner = map.owners.get(usize::from(*slot)).copied().unwrap_or_default();

@@ -134,6 +134,7 @@ impl Version {
     pub(crate) const fn not_local_in_script(self) -> &'static str {
         match self {
             Redis6_2 => "Lua script attempted to access a non local key in a cluster node",
+            Valkey9_1 => "ERR Attempted to access a non local key in a cluster node",
             _ => "ERR Script attempted to access a non local key in a cluster node",
         }
     }

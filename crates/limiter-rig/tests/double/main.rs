@@ -11,6 +11,7 @@
     reason = "a helper that fails fails its test"
 )]
 
+mod cluster;
 mod commands;
 mod lua;
 mod pair;

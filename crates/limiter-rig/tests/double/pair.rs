@@ -106,7 +106,7 @@ impl Pair {
 /// By how many milliseconds the real server may execute a command later than the double. Lifetimes in tests differ by more.
 pub(crate) const LATE: i64 = 600_000;
 
-fn version(connection: &mut Connection) -> Version {
+pub(crate) fn version(connection: &mut Connection) -> Version {
     let Reply::Bulk(info) = connection.call(&["INFO", "server"]) else { panic!("no information") };
     let info = String::from_utf8(info).unwrap();
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("");
