@@ -157,8 +157,13 @@ impl Member {
             let address = map.addresses.get(node).map_or("", String::as_str);
             let (host, port) = address.rsplit_once(':').unwrap_or((address, "0"));
             let port = Reply::Integer(port.parse().unwrap_or(0));
-            let node = Reply::Array(vec![Reply::bulk(host), port, Reply::bulk(id(node))]);
-            Reply::Array(vec![Reply::Integer(first.into()), Reply::Integer(last.into()), node])
+            let mut node = vec![Reply::bulk(host), port, Reply::bulk(id(node))];
+            // Since 7.0 with its other names, which it has none of.
+            if map.version > Version::Redis6_2 {
+                node.push(Reply::Array(Vec::new()));
+            }
+            let range = [first, last].map(|slot| Reply::Integer(slot.into()));
+            Reply::Array(range.into_iter().chain([Reply::Array(node)]).collect())
         });
         Reply::Array(ranges.collect())
     }
@@ -178,7 +183,10 @@ impl Member {
                 map.epoch
             );
             for (first, last, _) in map.ranges().iter().filter(|(_, _, owner)| *owner == node) {
-                let _ = write!(text, " {first}-{last}");
+                let _ = write!(text, " {first}");
+                if first != last {
+                    let _ = write!(text, "-{last}");
+                }
             }
             for (slot, to) in &map.moving {
                 let owner = map.owners.get(usize::from(*slot)).copied().unwrap_or_default();

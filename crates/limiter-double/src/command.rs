@@ -117,9 +117,17 @@ impl Command {
         if self.arity < 0 { words >= least } else { words == least }
     }
 
+    pub(crate) fn is_script_call(&self) -> bool {
+        matches!(self.name, "eval" | "evalsha")
+    }
+
+    pub(crate) fn has_subcommands(&self) -> bool {
+        matches!(self.name, "cluster" | "script")
+    }
+
     /// Returns the keys among its arguments.
     pub(crate) fn keys_of<'a>(&self, arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
-        if matches!(self.name, "eval" | "evalsha") {
+        if self.is_script_call() {
             return script_keys(arguments).map_or_else(Vec::new, <[_]>::to_vec);
         }
         match self.keys {

@@ -6,12 +6,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value};
+use mlua::{Function, IntoLua, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value};
 
 use crate::{
     number,
     reply::Reply,
     store::{Running, Store},
+    version::Version,
 };
 
 /// Makes `redis` and the functions that run scripts.
@@ -45,35 +46,39 @@ impl Engine {
         let lua = Lua::new_with(libraries, options)?;
         let running = Arc::<Mutex<Option<Running>>>::default();
         let of_calls = Arc::clone(&running);
-        let execute = lua.create_function(move |lua, words: MultiValue| {
-            let line = line(lua, 2);
-            let words = words.iter().map(word).collect::<Option<Vec<_>>>();
-            let mut running = lock(&of_calls);
-            let reply = match (running.as_mut(), words) {
-                (Some(running), Some(words)) => {
-                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-                    running.call(&words, line)
-                }
-                (Some(running), None) => {
-                    let version = running.store.version;
-                    Reply::Error(version.in_script(version.wrong_words_in_script(), line))
-                }
-                (None, _) => Reply::error("ERR no script runs"),
-            };
-            drop(running);
-            let is_error = matches!(reply, Reply::Error(_));
-            let value = value_of(lua, &reply)?;
-            if let (Value::Table(error), true) = (&value, is_error) {
-                error.raw_set("line", line)?;
+        let call = lua.create_function(move |lua, words: MultiValue| {
+            match execute(lua, &of_calls, &words) {
+                Reply::Error(text) => Err(mlua::Error::external(CommandError(text))),
+                reply => value_of(lua, &reply),
             }
-            Ok((!is_error, value))
         })?;
-        let line_at = lua.create_function(|lua, level: usize| Ok(line(lua, level)))?;
-        let digest = lua.create_function(|_, text: LuaString| {
-            Ok(sha1_smol::Sha1::from(text.as_bytes()).digest().to_string())
+        let of_calls = Arc::clone(&running);
+        let protected_call = lua.create_function(move |lua, words: MultiValue| {
+            value_of(lua, &execute(lua, &of_calls, &words))
+        })?;
+        let of_errors = Arc::clone(&running);
+        let plain = lua.create_function(move |lua, error: Value| {
+            let text = match &error {
+                Value::Table(_) if version(&of_errors) == Version::Redis6_2 => None,
+                error => error_text(error),
+            };
+            text.map_or(Ok(error), |text| text.into_lua(lua))
+        })?;
+        let of_errors = Arc::clone(&running);
+        let handler = lua.create_function(move |lua, error: Value| {
+            let text = match (&error, error_text(&error)) {
+                (_, Some(text)) => text,
+                (Value::Table(_), None) => "ERR unknown error".to_owned(),
+                (other, None) if version(&of_errors) == Version::Redis6_2 => other.to_string()?,
+                (other, None) => format!("ERR {}", other.to_string()?),
+            };
+            let error = lua.create_table()?;
+            error.raw_set("err", text)?;
+            error.raw_set("line", script_line(lua))?;
+            Ok(error)
         })?;
         let (run, globals, environment) =
-            lua.load(PRELUDE).set_name("=prelude").call((execute, line_at, digest))?;
+            lua.load(PRELUDE).set_name("=prelude").call((call, protected_call, plain, handler))?;
         Ok(Self { lua, run, globals, environment, functions: BTreeMap::new(), running })
     }
 
@@ -99,21 +104,18 @@ impl Engine {
         (keys, arguments): (&[&[u8]], &[&[u8]]),
         (store, is_asking): (Store, bool),
     ) -> (Reply, Store) {
-        let version = store.version;
+        let version = store.version();
         *lock(&self.running) = Some(Running::new(store, is_asking));
         let result = self.call(text, keys, arguments);
         let store = lock(&self.running).take().map(|running| running.store).unwrap_or_default();
         let reply = match result {
             Ok((true, value)) => reply_of(&value),
             Ok((false, error)) => {
-                let (text, line) = match &error {
-                    Value::Table(error) => {
-                        (error.raw_get("err").ok(), error.raw_get("line").ok().flatten())
-                    }
-                    _ => (None, None),
-                };
-                let text: String = text.unwrap_or_else(|| "ERR unknown error".to_owned());
-                Reply::Error(version.uncaught(&text, digest, line))
+                let error = error.as_table();
+                let text = error.and_then(|error| error.raw_get::<String>("err").ok());
+                let line = error.and_then(|error| error.raw_get::<usize>("line").ok());
+                let text = text.unwrap_or_else(|| "ERR unknown error".to_owned());
+                Reply::Error(version.uncaught(&one_line(&text), digest, line.unwrap_or(0)))
             }
             Err(error) => Reply::error(format!("ERR {error}")),
         };
@@ -142,18 +144,67 @@ fn lock(running: &Mutex<Option<Running>>) -> MutexGuard<'_, Option<Running>> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the line that runs at a level of the stack, or at the next one that has lines.
-fn line(lua: &Lua, level: usize) -> usize {
-    let line = |level| lua.inspect_stack(level, |frame| frame.current_line()).flatten();
-    line(level).or_else(|| line(level + 1)).unwrap_or(0)
+/// The error of a command, while it unwinds a script.
+#[derive(Debug)]
+struct CommandError(String);
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+/// Runs a command that a script calls.
+fn execute(lua: &Lua, running: &Mutex<Option<Running>>, words: &MultiValue) -> Reply {
+    let line = line_at(lua, 1).flatten();
+    let mut running = lock(running);
+    let Some(running) = running.as_mut() else { return Reply::error("ERR no script runs") };
+    let version = running.store.version();
+    let words = words.iter().map(|value| word(value, version)).collect::<Option<Vec<_>>>();
+    match words {
+        Some(words) => running.call(&words.iter().map(Vec::as_slice).collect::<Vec<_>>(), line),
+        None => Reply::Error(version.in_script(version.wrong_words_in_script(), line)),
+    }
+}
+
+/// Returns the version that the script which runs is for.
+fn version(running: &Mutex<Option<Running>>) -> Version {
+    lock(running).as_ref().map(|running| running.store.version()).unwrap_or_default()
+}
+
+/// Returns the text of an error of a command, or of a table that has one.
+fn error_text(error: &Value) -> Option<String> {
+    match error {
+        Value::Error(error) => {
+            error.chain().find_map(|it| it.downcast_ref::<CommandError>()).map(|it| it.0.clone())
+        }
+        Value::Table(table) => field(table, "err"),
+        _ => None,
+    }
+}
+
+/// Returns the line of the script that runs, or that has called what runs.
+fn script_line(lua: &Lua) -> usize {
+    (1..).map_while(|level| line_at(lua, level)).flatten().next().unwrap_or(0)
+}
+
+/// Returns the line at a level of the stack if it is one of the script, and the outer `None` if there is no such level.
+fn line_at(lua: &Lua, level: usize) -> Option<Option<usize>> {
+    lua.inspect_stack(level, |frame| {
+        let is_script = frame.source().short_src.is_some_and(|it| it == "user_script");
+        frame.current_line().filter(|_| is_script)
+    })
 }
 
 /// Returns a word of a command.
-fn word(value: &Value) -> Option<Vec<u8>> {
+fn word(value: &Value, version: Version) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Integer(number) => Some(number.to_string().into()),
-        Value::Number(number) => Some(number::text(*number).into()),
+        #[expect(clippy::cast_precision_loss, reason = "it was a double")]
+        Value::Integer(number) => Some(number::text(*number as f64, version).into()),
+        Value::Number(number) => Some(number::text(*number, version).into()),
         _ => None,
     }
 }
@@ -188,12 +239,11 @@ fn reply_of(value: &Value) -> Reply {
         Value::Number(number) => Reply::Integer(number::truncated(*number)),
         Value::String(text) => Reply::bulk(text.as_bytes()),
         Value::Table(table) => {
-            let text = |name: &str| table.raw_get::<Option<String>>(name).ok().flatten();
-            if let Some(text) = text("err") {
-                return Reply::Error(text);
+            if let Some(text) = field(table, "err") {
+                return Reply::Error(one_line(&text));
             }
-            if let Some(text) = text("ok") {
-                return Reply::Status(text);
+            if let Some(text) = field(table, "ok") {
+                return Reply::Status(one_line(&text));
             }
             let elements = (1..).map_while(|place: i64| {
                 table.raw_get::<Value>(place).ok().filter(|value| !value.is_nil())
@@ -202,4 +252,14 @@ fn reply_of(value: &Value) -> Reply {
         }
         _ => Reply::Nil,
     }
+}
+
+/// Returns the text in a field of a table.
+fn field(table: &Table, name: &str) -> Option<String> {
+    let value = table.raw_get::<Value>(name).ok()?;
+    value.as_string().map(LuaString::to_string_lossy)
+}
+
+fn one_line(text: &str) -> String {
+    text.trim_end_matches(['\r', '\n']).replace(['\r', '\n'], " ")
 }

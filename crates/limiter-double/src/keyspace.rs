@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::reply::WrongType;
+use crate::{reply::WrongType, version::Version};
 
 /// What is stored at a key.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +67,7 @@ collection!(SortedSet, SortedSet);
 /// All keys, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyspace {
+    pub(crate) version: Version,
     keys: BTreeMap<Vec<u8>, Stored>,
     /// In microseconds of Unix time.
     now: i64,
@@ -150,9 +151,9 @@ impl Keyspace {
         self.insert(key, Stored { value: Value::Text(text.to_vec()), expires_at });
     }
 
-    /// Returns when a key expires that lasts for so many milliseconds.
-    pub(crate) const fn expiry_in(&self, millis: i64) -> i64 {
-        self.now_millis().saturating_add(millis)
+    /// Returns when a key expires that lasts for so many milliseconds, unless no clock gets so far.
+    pub(crate) const fn expiry_in(&self, millis: i64) -> Option<i64> {
+        self.now_millis().checked_add(millis)
     }
 
     /// Sets when a key expires, and returns whether it exists.

@@ -44,8 +44,10 @@ impl Server {
     #[expect(clippy::expect_used, reason = "documented: no memory")]
     pub fn new(version: Version) -> Self {
         let engine = Engine::new().expect("the system has memory for an interpreter");
+        let mut store = Store::default();
+        store.space.version = version;
         Self {
-            store: Store { version, ..Store::default() },
+            store,
             scripts: BTreeMap::new(),
             engine: Arc::new(Mutex::new(engine)),
             is_asking: false,
@@ -139,21 +141,34 @@ impl Server {
         self.scripts.clear();
     }
 
-    /// Runs a script by its digest. `rest` is the digest or the text, the number of keys, the keys, and the arguments.
-    pub(crate) fn run(&mut self, digest: &[u8], rest: &[&[u8]]) -> Reply {
-        let [_, number, words @ ..] = rest else { return Reply::Nil };
-        let Some(keys) = script_keys(rest) else {
+    /// Runs a script by what it is called by: its text, or its digest. Behind it in `words` are the number of keys, the
+    /// keys, and the arguments.
+    pub(crate) fn run(&mut self, words: &[&[u8]], is_text: bool) -> Reply {
+        let [script, number, rest @ ..] = words else { return Reply::Nil };
+        let no_script = Reply::error(self.store.version().no_script());
+        if !is_text && script.len() != 40 {
+            return no_script;
+        }
+        let Some(keys) = script_keys(words) else {
             return Reply::error(match number::integer(number) {
                 None => "ERR value is not an integer or out of range",
                 Some(..0) => "ERR Number of keys can't be negative",
                 Some(_) => "ERR Number of keys can't be greater than number of args",
             });
         };
-        let digest = String::from_utf8_lossy(digest).to_ascii_lowercase();
-        let Some(text) = self.scripts.get(&digest).cloned() else {
-            return Reply::error("NOSCRIPT No matching script. Please use EVAL.");
+        let digest = if is_text {
+            match self.load(script) {
+                Ok(digest) => digest,
+                Err(error) => return error,
+            }
+        } else {
+            String::from_utf8_lossy(script).to_ascii_lowercase()
         };
-        let arguments = words.get(keys.len()..).unwrap_or_default();
+        let Some(text) = self.scripts.get(&digest).cloned() else { return no_script };
+        if let Some(error) = self.store.refuses_scripts() {
+            return Reply::error(error);
+        }
+        let arguments = rest.get(keys.len()..).unwrap_or_default();
         let store = (mem::take(&mut self.store), self.is_asking);
         let (reply, store) = self.engine().run((&text, &digest), (keys, arguments), store);
         self.store = store;

@@ -7,7 +7,7 @@ use crate::{
     command::{Command, Run},
     keyspace::Keyspace,
     reply::Reply,
-    version::Version,
+    version::{OOM, Version},
 };
 
 /// Why a server refuses commands that it knows.
@@ -29,43 +29,51 @@ pub enum Refusal {
 
 impl Refusal {
     /// Returns the error for a command, if it is refused.
-    fn of(self, command: &Command) -> Option<&'static str> {
-        let (is_refused, text) = match self {
-            Self::Loading => {
-                (!command.has("loading"), "LOADING Redis is loading the dataset in memory")
-            }
+    fn of(self, command: &Command, version: Version) -> Option<String> {
+        let writes = command.has("write");
+        // A replica is read-only as well.
+        let refusal = if self == Self::MasterDown && writes { Self::ReadOnly } else { self };
+        let name = version.name();
+        let (is_refused, text) = match refusal {
+            Self::Loading => (
+                !command.has("loading"),
+                format!("LOADING {name} is loading the dataset in memory"),
+            ),
             Self::Busy => (
                 true,
-                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+                format!(
+                    "BUSY {name} is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+                ),
             ),
             Self::ReadOnly => {
-                (command.has("write"), "READONLY You can't write against a read only replica.")
+                (writes, "READONLY You can't write against a read only replica.".to_owned())
             }
-            Self::Misconf => (
-                command.has("write"),
-                "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
-                 Commands that may modify the data set are disabled, because this instance is configured to report \
-                 errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check \
-                 the Redis logs for details about the RDB error.",
-            ),
+            Self::Misconf => (writes || command.name == "ping", version.cannot_save()),
             Self::NoReplicas => {
-                (command.has("write"), "NOREPLICAS Not enough good replicas to write.")
+                (writes, "NOREPLICAS Not enough good replicas to write.".to_owned())
             }
             Self::MasterDown => (
-                !command.has("stale"),
-                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+                !command.has("stale") || command.is_script_call() && version == Version::Redis6_2,
+                MASTER_DOWN.to_owned(),
             ),
         };
         is_refused.then_some(text)
     }
+
+    /// Returns the error for a command that a script calls, if it is refused.
+    fn of_script(self, command: &Command, version: Version) -> Option<String> {
+        let is_asked = self != Self::NoReplicas || version != Version::Redis6_2;
+        let error = if is_asked { self.of(command, version) } else { None };
+        error.map(|error| version.shared_in_script(error))
+    }
 }
 
-const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+const MASTER_DOWN: &str =
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Store {
     pub(crate) space: Keyspace,
-    pub(crate) version: Version,
     /// The names of commands that callers may not call.
     pub(crate) denied: BTreeSet<String>,
     /// In bytes.
@@ -87,6 +95,15 @@ pub(crate) struct Running {
 }
 
 impl Store {
+    pub(crate) const fn version(&self) -> Version {
+        self.space.version
+    }
+
+    /// Returns the error for every script, if there is one.
+    pub(crate) fn refuses_scripts(&self) -> Option<&'static str> {
+        (self.refusal == Some(Refusal::MasterDown)).then_some(MASTER_DOWN)
+    }
+
     pub(crate) fn is_full(&mut self) -> bool {
         let Some(most) = self.max_memory else { return false };
         self.space.used_memory() > most
@@ -100,13 +117,14 @@ impl Store {
         is_asking: bool,
     ) -> Result<&'static Command, String> {
         let Some(command) = Command::named(name) else {
-            return Err(self.version.unknown_command(name, arguments));
+            return Err(self.version().unknown_command(name, arguments));
         };
         if !command.takes(arguments.len() + 1) {
             return Err(format!("ERR wrong number of arguments for '{}' command", command.name));
         }
         if self.denied.contains(command.name) {
-            return Err(self.version.denied(command.name));
+            let subcommand = arguments.first().copied().filter(|_| command.has_subcommands());
+            return Err(self.version().denied(command.name, subcommand));
         }
         if let Some(member) = &self.member {
             member.redirect(&self.space, &command.keys_of(arguments), is_asking)?;
@@ -114,8 +132,8 @@ impl Store {
         if command.has("denyoom") && self.is_full() {
             return Err(OOM.to_owned());
         }
-        match self.refusal.and_then(|refusal| refusal.of(command)) {
-            Some(error) => Err(error.to_owned()),
+        match self.refusal.and_then(|refusal| refusal.of(command, self.version())) {
+            Some(error) => Err(error),
             None => Ok(command),
         }
     }
@@ -127,11 +145,11 @@ impl Running {
         Self { store, is_full, is_asking, has_written: false }
     }
 
-    /// Runs a command that a script calls in a line.
-    pub(crate) fn call(&mut self, words: &[&[u8]], line: usize) -> Reply {
+    /// Runs a command that a script calls, in a line of it.
+    pub(crate) fn call(&mut self, words: &[&[u8]], line: Option<usize>) -> Reply {
         match self.command(words) {
             Ok((run, arguments)) => run(&mut self.store.space, arguments),
-            Err(error) => Reply::Error(self.store.version.in_script(&error, line)),
+            Err(error) => Reply::Error(self.store.version().in_script(&error, line)),
         }
     }
 
@@ -142,7 +160,7 @@ impl Running {
         words: &'b [&'a [u8]],
     ) -> Result<(fn(&mut Keyspace, &[&[u8]]) -> Reply, &'b [&'a [u8]]), String> {
         let Self { store, is_full, is_asking, has_written } = self;
-        let version = store.version;
+        let version = store.version();
         let Some((name, arguments)) = words.split_first() else {
             return Err(version.no_words_in_script().to_owned());
         };
@@ -156,11 +174,11 @@ impl Running {
         if store.denied.contains(command.name) {
             return Err(version.denied_in_script(command.name));
         }
-        if let Some(error) = store.refusal.and_then(|refusal| refusal.of(command)) {
-            return Err(error.to_owned());
+        if let Some(error) = store.refusal.and_then(|refusal| refusal.of_script(command, version)) {
+            return Err(error);
         }
         if *is_full && !*has_written && command.has("denyoom") {
-            return Err(OOM.to_owned());
+            return Err(version.shared_in_script(OOM.to_owned()));
         }
         *has_written |= command.has("write");
         if let Some(member) = &store.member {

@@ -23,21 +23,17 @@ pub(crate) fn cluster(server: &mut Server, arguments: &[&[u8]]) -> Reply {
 }
 
 pub(crate) fn eval(server: &mut Server, arguments: &[&[u8]]) -> Reply {
-    let [text, ..] = arguments else { return Reply::Nil };
-    match server.load(text) {
-        Ok(digest) => server.run(digest.as_bytes(), arguments),
-        Err(error) => error,
-    }
+    server.run(arguments, true)
 }
 
 pub(crate) fn evalsha(server: &mut Server, arguments: &[&[u8]]) -> Reply {
-    let [digest, ..] = arguments else { return Reply::Nil };
-    server.run(digest, arguments)
+    server.run(arguments, false)
 }
 
 pub(crate) fn role(server: &mut Server, _: &[&[u8]]) -> Reply {
     let role = if server.is_replica() { "slave" } else { "master" };
-    Reply::Array(vec![Reply::bulk(role)])
+    // A replica says more of its primary.
+    Reply::Array(vec![Reply::bulk(role), Reply::Integer(0), Reply::Array(Vec::new())])
 }
 
 pub(crate) fn script(server: &mut Server, arguments: &[&[u8]]) -> Reply {

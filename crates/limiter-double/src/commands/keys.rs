@@ -14,7 +14,14 @@ pub(crate) fn exists(space: &mut Keyspace, keys: &[&[u8]]) -> Reply {
     Reply::count(keys.iter().filter(|key| space.get(key).is_some()).count())
 }
 
-pub(crate) fn flushall(space: &mut Keyspace, _: &[&[u8]]) -> Reply {
+pub(crate) fn flushall(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {
+    let is_known =
+        |word: &[u8]| [&b"sync"[..], b"async"].iter().any(|it| word.eq_ignore_ascii_case(it));
+    match arguments {
+        [] => {}
+        [word] if is_known(word) => {}
+        _ => return super::syntax(),
+    }
     space.clear();
     Reply::ok()
 }
@@ -30,9 +37,9 @@ pub(crate) fn persist(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {
 
 pub(crate) fn pexpire(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {
     let [key, millis, ..] = arguments else { return Reply::Nil };
-    either(integer(millis).map(|millis| {
-        let at = space.expiry_in(millis);
-        Reply::Integer(space.expire(key, Some(at)).into())
+    either(integer(millis).map(|millis| match space.expiry_in(millis) {
+        Some(at) => Reply::Integer(space.expire(key, Some(at)).into()),
+        None => Reply::Error(space.version.invalid_expiry("pexpire")),
     }))
 }
 

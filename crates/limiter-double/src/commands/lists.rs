@@ -8,10 +8,13 @@ use crate::{
 
 pub(crate) fn lindex(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {
     let [key, place, ..] = arguments else { return Reply::Nil };
-    either(integer(place).map(|place| {
-        let element = |list: &List| Reply::optional(at(list, place).and_then(|it| list.get(it)));
-        space.read(key, element).into()
-    }))
+    // The key comes first.
+    let element = |list: &List| match integer(place) {
+        Ok(place) => Reply::optional(at(list, place).and_then(|it| list.get(it))),
+        Err(_) if list.is_empty() => Reply::Nil,
+        Err(error) => error,
+    };
+    space.read(key, element).into()
 }
 
 pub(crate) fn llen(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {

@@ -5,6 +5,7 @@ use crate::{
     keyspace::{Keyspace, SortedSet},
     number,
     reply::Reply,
+    version::Version,
 };
 
 /// `ZADD key score member [score member ...]`.
@@ -37,7 +38,9 @@ pub(crate) fn zcount(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {
 
 pub(crate) fn zmscore(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {
     let [key, members @ ..] = arguments else { return Reply::Nil };
-    let scores = |set: &SortedSet| members.iter().map(|member| score(set, member)).collect();
+    let version = space.version;
+    let scores =
+        |set: &SortedSet| members.iter().map(|member| score(set, member, version)).collect();
     space.read(key, |set| Reply::Array(scores(set))).into()
 }
 
@@ -49,6 +52,7 @@ pub(crate) fn zrange(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {
         [option] if option.eq_ignore_ascii_case(b"withscores") => true,
         _ => return syntax(),
     };
+    let version = space.version;
     let elements = |set: &SortedSet, start, stop| {
         let mut all: Vec<_> = set.iter().collect();
         all.sort_by(|(one, one_score), (other, other_score)| {
@@ -56,7 +60,7 @@ pub(crate) fn zrange(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {
         });
         let chosen = all.get(range(all.len(), start, stop)).unwrap_or_default();
         let texts = chosen.iter().flat_map(|(member, score)| {
-            let score = with_scores.then(|| Reply::bulk(number::text(**score)));
+            let score = with_scores.then(|| Reply::bulk(number::text(**score, version)));
             [Reply::bulk(member)].into_iter().chain(score)
         });
         Reply::Array(texts.collect())
@@ -88,11 +92,12 @@ pub(crate) fn zremrangebyscore(space: &mut Keyspace, arguments: &[&[u8]]) -> Rep
 
 pub(crate) fn zscore(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {
     let [key, member, ..] = arguments else { return Reply::Nil };
-    space.read(key, |set| score(set, member)).into()
+    let version = space.version;
+    space.read(key, |set| score(set, member, version)).into()
 }
 
-fn score(set: &SortedSet, member: &[u8]) -> Reply {
-    Reply::optional(set.get(member).map(|score| number::text(*score)))
+fn score(set: &SortedSet, member: &[u8], version: Version) -> Reply {
+    Reply::optional(set.get(member).map(|score| number::text(*score, version)))
 }
 
 fn not_a_range() -> Reply {
@@ -108,8 +113,8 @@ struct Bounds {
 impl Bounds {
     fn of(least: &[u8], most: &[u8]) -> Option<Self> {
         let bound = |word: &[u8]| match word.strip_prefix(b"(") {
-            Some(rest) => Some((number::score(rest)?, false)),
-            None => Some((number::score(word)?, true)),
+            Some(rest) => Some((number::bound(rest)?, false)),
+            None => Some((number::bound(word)?, true)),
         };
         Some(Self { least: bound(least)?, most: bound(most)? })
     }

@@ -13,9 +13,12 @@ pub(crate) fn set(space: &mut Keyspace, arguments: &[&[u8]]) -> Reply {
     let (key, text, expiry) = match arguments {
         [key, text] => (key, text, Ok(None)),
         [key, text, px, millis] if px.eq_ignore_ascii_case(b"px") => {
-            let millis = integer(millis).and_then(|millis| match millis {
-                1.. => Ok(Some(space.expiry_in(millis))),
-                _ => Err(Reply::error("ERR invalid expire time in 'set' command")),
+            let millis = integer(millis).and_then(|millis| {
+                match millis {
+                    1.. => space.expiry_in(millis).map(Some),
+                    _ => None,
+                }
+                .ok_or_else(|| Reply::Error(space.version.invalid_expiry("set")))
             });
             (key, text, millis)
         }

@@ -1,0 +1,20 @@
+//! The double is a server: it replies what a real one replies to the same calls.
+//!
+//! ```console
+//! $ cargo xtask test --all-servers -p limiter-rig --test double
+//! ```
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that fails fails its test"
+)]
+
+mod cluster;
+mod commands;
+mod lua;
+mod pair;
+mod random;
+mod rules;
+mod wire;
