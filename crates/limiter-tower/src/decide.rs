@@ -6,9 +6,12 @@
 //! 2. All enforced rules are one [decision](limiter_core::decide): all are charged, or none. The client's own keys are
 //!    asked first, then keys that it chooses, then keys that it shares, and a rule that waits is last.
 //! 3. If the rule that waits is the only one to refuse, the request joins its queue, and the others are asked after it.
+//!    Those that were not asked before, because another store had refused, are first asked without a charge.
 //! 4. Shadows are asked once the others have admitted the request.
 //!
 //! If a store fails, the failure acts for the rules of that store only, and the others are asked alone.
+
+mod queue;
 
 use std::{
     borrow::Cow,
@@ -95,10 +98,15 @@ impl<'k> Ask<'k> {
     fn demand(&self, may_refund: bool) -> Demand<'_> {
         let limiter = self.plan.limiter();
         match self.rule.settings.charge_after {
-            Some(_) => Demand::only_ask(limiter, &self.key, self.cost),
+            Some(_) => self.question(),
             None if may_refund => Demand::new(limiter, &self.key, self.cost),
             None => Demand::new(limiter, &self.key, self.cost).without_receipt(),
         }
+    }
+
+    /// Returns a demand on the rule's limiter that charges nothing.
+    fn question(&self) -> Demand<'_> {
+        Demand::only_ask(self.plan.limiter(), &self.key, self.cost)
     }
 
     /// Refuses the request for a time, because the key is blocked. It is reported as a refusal by the rule, of which no
@@ -190,10 +198,19 @@ impl<'k> Question<'k> {
 
     /// Asks for one decision over the rules that `has` selects.
     fn decide(&self, has: impl Fn(&Ask<'_>) -> bool) -> LimiterFuture<JointDecision> {
+        self.decide_by(has, |ask| ask.demand(self.may_refund))
+    }
+
+    /// Asks for one decision over the rules that `has` selects, by a demand on each.
+    fn decide_by<'a>(
+        &'a self,
+        has: impl Fn(&Ask<'_>) -> bool,
+        demand: impl Fn(&'a Ask<'k>) -> Demand<'a>,
+    ) -> LimiterFuture<JointDecision> {
         let asks = || self.asks.iter().filter(|ask| has(ask));
         // Each is one demand, and few have more.
         let mut demands = Vec::with_capacity(self.asks.len());
-        demands.extend(asks().map(|ask| ask.demand(self.may_refund)));
+        demands.extend(asks().map(demand));
         for ask in asks() {
             if let Some(block) = &ask.rule.settings.block {
                 demands.extend::<[_; BLOCK_DEMANDS]>(block.blocks.demands(&ask.key));
@@ -303,61 +320,6 @@ impl Question<'static> {
                     }
                 }
             }
-        }
-    }
-
-    /// Joins the queue of a rule that waits if it alone has refused, and asks the others once it has admitted the
-    /// request. Nothing else is charged meanwhile.
-    async fn queue(&mut self, is_waiting: &AtomicBool) {
-        let mut refusing = self.asks.iter().enumerate().filter(|(_, ask)| ask.is_refused());
-        let (Some((place, ask)), None) = (refusing.next(), refusing.next()) else { return };
-        let Some(wait) = ask.rule.settings.wait.clone() else { return };
-        let Some(Ok(decision)) = &ask.answer else { return };
-        let is_final =
-            ask.is_blocked || decision.retry_after().is_none_or(|retry| retry > wait.within());
-        if is_final {
-            return;
-        }
-        let Some(limiter) = ask.plan.waiting_limiter() else { return };
-        let Some(guard) = wait.enter(&ask.rule.live().name, &ask.key) else { return };
-        let acquired = limiter.acquire(&ask.key, ask.cost, Some(wait.within()));
-        // If a store has failed, the others were asked alone, and may have charged.
-        refund(&mut self.asks);
-        is_waiting.store(true, Ordering::Relaxed);
-        let since = Instant::now();
-        let reserved = acquired.await;
-        drop(guard);
-        let Some(ask) = self.asks.get_mut(place) else { return };
-        ask.waited = Some(since.elapsed());
-        match reserved {
-            Ok(reserved) => {
-                ask.answer = Some(Ok(reserved.decision()));
-                ask.receipt = reserved.into_receipt();
-            }
-            Err(error) => ask.answer = Some(Err(error)),
-        }
-        self.ask_block(place).await;
-        if self.asks.get(place).is_some_and(|ask| !ask.is_refused()) {
-            let has = |ask: &Ask<'_>| !ask.is_shadow && ask.waited.is_none();
-            self.asks.iter_mut().filter(|ask| has(ask)).for_each(|ask| ask.answer = None);
-            let joint = self.decide(has).await;
-            self.store(joint, has).await;
-        }
-    }
-
-    /// Asks whether the key of a rule has been blocked while the request waited, or was before: a cached denial by the
-    /// limit answers without a question to the block.
-    async fn ask_block(&mut self, place: usize) {
-        let Some(ask) = self.asks.get_mut(place).filter(|ask| !ask.is_refused()) else { return };
-        let Some(block) = &ask.rule.settings.block else { return };
-        let decided = limiter_core::decide(&block.blocks.demands(&ask.key));
-        match decided.await {
-            Ok(joint) => {
-                if let Some(wait) = blocked_for(&joint, 0..BLOCK_DEMANDS) {
-                    ask.set_blocked(wait);
-                }
-            }
-            Err(error) => ask.answer = Some(Err(error)),
         }
     }
 }

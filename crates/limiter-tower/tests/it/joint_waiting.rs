@@ -3,10 +3,10 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use http::{Response, StatusCode};
-use limiter_core::{Block, Cost, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_core::{Block, Cost, Limiter, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
-    ClientIp, Rule,
+    ClientIp, RateLimitLayer, Rule,
     key::FixedKey,
     observe::Decisions,
     rule::{Mode, OnStoreFailure, Strike, Wait},
@@ -15,29 +15,30 @@ use limiter_tower::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::{
-    Body, for_all, header, hello, layer_of, limiter_of, poll_once, request_from, send, store::Store,
+    Body, by_address, for_all, header, hello, layer_of, limiter_of, poll_once, request_from, send,
+    store::Store,
 };
 
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
-type Limiter = MemoryLimiter<ManualClock>;
+type Memory = MemoryLimiter<ManualClock>;
 type Call =
     Pin<Box<dyn Future<Output = Result<Response<ResponseBody<Body>>, std::convert::Infallible>>>>;
 
 /// Returns a rule of one request a second for each address, under which others wait for ten seconds at most. Returns its
 /// limiter and its clock, too.
-fn waiting() -> (Rule, Limiter, ManualClock) {
+fn waiting() -> (Rule, Memory, ManualClock) {
     let (limiter, clock) = limiter_of(Policy::gcra("waiting", Quota::per_second(1)));
     let wait = Wait::up_to(ONE_SECOND * 10);
     (Rule::waiting(limiter.clone(), ClientIp::peer(), wait), limiter, clock)
 }
 
 /// Returns a limiter for all requests.
-fn global(permits: u64) -> Limiter {
+fn global(permits: u64) -> Memory {
     limiter_of(Policy::gcra("global", Quota::per_hour(permits))).0
 }
 
-fn used(waiting: &Limiter, global: &Limiter) -> (u64, u64) {
+fn used(waiting: &Memory, global: &Memory) -> (u64, u64) {
     (waiting.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used(), global.peek("all").used())
 }
 
@@ -131,6 +132,35 @@ async fn a_request_that_another_rule_refuses_too_does_not_wait() {
     let fields = "\"global\";r=0;t=3600, \"waiting\";r=0;t=3600";
     assert_eq!(header(refused.headers(), "ratelimit"), Some(fields));
     assert_eq!((used(&limiter, &global), clock.next_wake()), ((1, 1), None));
+}
+
+/// With several stores, the first refusal is the only answer. The request waited if that was by the rule that waits, and
+/// was then refused by a rule that had no permits before, either: seed 37366304006772 of the simulation with services.
+#[tokio::test]
+async fn a_request_that_a_rule_in_another_store_refuses_too_does_not_wait() {
+    for own_is_in_store in [false, true] {
+        let ((mut rule, limiter, clock), global) = (waiting(), global(1));
+        let mut rules = vec![for_all(Store::new(global.clone()))];
+        if own_is_in_store {
+            // The store of the client's own key is called first, for the rule that waits, too.
+            let store = Deferred::new(limiter.clone());
+            let own = Policy::gcra("own", Quota::per_hour(9));
+            rules.push(by_address(Limiter::sibling(&store, &own).unwrap()));
+            rule = Rule::waiting(store, ClientIp::peer(), Wait::up_to(ONE_SECOND * 10));
+        }
+        rules.push(rule.clone());
+        let service = RateLimitLayer::all(rules).decisions().layer(service_fn(hello));
+        assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
+        let mut call = start(&service).await;
+        let answers = (0..20).find_map(|_| poll_once(call.as_mut()));
+        let refused = answers.expect("the request waits").unwrap();
+        let case = format!("own is in store: {own_is_in_store}");
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS, "{case}");
+        let refusing = refused.extensions().get::<Decisions>().unwrap();
+        let waited = refusing.of(&rule).unwrap().waited();
+        assert_eq!(waited, None, "{case}");
+        assert_eq!((used(&limiter, &global), clock.next_wake()), ((1, 1), None), "{case}");
+    }
 }
 
 #[tokio::test]
