@@ -1,7 +1,7 @@
 //! The servers: one, or the nodes of a cluster.
 
+use limiter_double::Reply;
 use limiter_redis::slot;
-use limiter_twins::Reply;
 
 use crate::{
     random::Random,

@@ -2,7 +2,7 @@
 //!
 //! The processes run the limiters of `limiter-redis` as they are: their queues, batches, circuit breakers, cached denials,
 //! local shares, leases and refunds. Only what is around them is simulated: the clock and the random numbers of each
-//! process, its tasks and timers, the network, and the server, which runs the twins of the scripts.
+//! process, its tasks and timers, the network, and the server: a Redis in the process that runs the text of the scripts.
 //!
 //! All algorithms are drawn. In a part of the seeds, the server is a cluster; policies have several limits; quotas take turns
 //! on a key, as of plans or by a reload; processes are started anew with other settings; the server is far; and work is

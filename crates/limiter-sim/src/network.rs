@@ -9,8 +9,8 @@ mod state;
 
 use std::sync::{Arc, Mutex};
 
+use limiter_double::Reply;
 use limiter_redis::{CallError, Fault as CallFault};
-use limiter_twins::Reply;
 use tokio::sync::oneshot;
 
 pub(crate) use self::client::SimClient;

@@ -1,12 +1,12 @@
-//! A server: the twins of the scripts, a clock that steps and slews, a replica that lags, and what is wrong with it.
+//! A server: a Redis in the process, a clock that steps and slews, a replica that lags, and what is wrong with it.
 
 mod clock;
 mod wrong;
 
 use std::{collections::BTreeMap, mem};
 
+use limiter_double::{Reply, Server as Redis, Value};
 use limiter_redis::scripts;
-use limiter_twins::{Reply, Server as Twins, Value};
 
 use self::{clock::ServerClock, wrong::Execution};
 use crate::{
@@ -17,11 +17,11 @@ use crate::{
 /// A server: the only one, or a node of a cluster.
 #[derive(Debug)]
 pub(crate) struct Server {
-    twins: Twins,
+    redis: Redis,
     /// The keyspace as it was a while ago.
-    replica: Twins,
+    replica: Redis,
     /// A stale server, the process that it answers, and until when.
-    stale: Option<(Twins, ProcessId, Micros)>,
+    stale: Option<(Redis, ProcessId, Micros)>,
     pub(crate) clock: ServerClock,
     /// The error that it replies instead of executing a call, and until when.
     pub(crate) refuses: Option<(&'static str, Micros)>,
@@ -55,11 +55,11 @@ impl Server {
     #[must_use]
     pub(crate) fn new(wrong: Option<Wrong>) -> Self {
         let names = scripts::all().map(|(name, text)| (scripts::digest(text), name)).collect();
-        let (twins, replica, stale) = (empty(), empty(), None);
+        let redis = Redis::default();
         Self {
-            twins,
-            replica,
-            stale,
+            replica: redis.clone(),
+            redis,
+            stale: None,
             clock: ServerClock::new(),
             refuses: None,
             names,
@@ -75,15 +75,15 @@ impl Server {
         now: Micros,
     ) -> Executed {
         let is_stale =
-            |(_, other, until): &(Twins, ProcessId, Micros)| process == *other && now < *until;
+            |(_, other, until): &(Redis, ProcessId, Micros)| process == *other && now < *until;
         let Some((stale, ..)) = self.stale.as_mut().filter(|stale| is_stale(stale)) else {
             return self.execute_fresh(process, words, now);
         };
         // Its changes are those of the stale server, as long as it answers.
-        mem::swap(&mut self.twins, stale);
+        mem::swap(&mut self.redis, stale);
         let executed = self.execute_fresh(process, words, now);
         if let Some((stale, ..)) = &mut self.stale {
-            mem::swap(&mut self.twins, stale);
+            mem::swap(&mut self.redis, stale);
         }
         executed
     }
@@ -96,26 +96,26 @@ impl Server {
         }
         let keys = keys(words);
         // So that a key that has expired since the last command is absent before this one, too.
-        self.twins.execute(&["PTTL", ""], self.clock.unix_micros(now));
-        let values: Vec<_> = keys.iter().map(|key| self.twins.stored(key).cloned()).collect();
+        self.redis.execute(&["PTTL", ""], self.clock.unix_micros(now));
+        let values: Vec<_> = keys.iter().map(|key| self.redis.stored(key).cloned()).collect();
         let fast = if self.execution.wrong == Some(Wrong::ClockRunsFast) { now / 10 } else { 0 };
         let now = self.clock.unix_micros(now + fast);
-        let reply = self.execution.run(&mut self.twins, (process, words), script, now);
-        let unexpired = keys.first().map_or(0, |key| unexpired(&self.twins, key, now));
+        let reply = self.execution.run(&mut self.redis, (process, words), script, now);
+        let unexpired = keys.first().map_or(0, |key| unexpired(&self.redis, key, now));
         let keys = keys.into_iter().zip(values).map(|(key, before)| {
-            let is_changed = self.twins.stored(&key) != before.as_ref();
+            let is_changed = self.redis.stored(&key) != before.as_ref();
             (key, is_changed)
         });
         let keys: Vec<_> = keys.collect();
-        let recover_in = keys.iter().map(|(key, _)| recovers_in(&self.twins, key, now)).collect();
+        let recover_in = keys.iter().map(|(key, _)| recovers_in(&self.redis, key, now)).collect();
         Executed { keys, reply, script, recover_in, unexpired }
     }
 
     /// Returns how many permits of a key have deadlines that are not over, and whether there is a key at all.
     pub(crate) fn permits(&mut self, key: &[u8], now: Micros) -> (usize, bool) {
         let now = self.clock.unix_micros(now);
-        self.twins.execute(&["PTTL", ""], now);
-        (unexpired(&self.twins, key, now), self.twins.stored(key).is_some())
+        self.redis.execute(&["PTTL", ""], now);
+        (unexpired(&self.redis, key, now), self.redis.stored(key).is_some())
     }
 
     /// Executes all calls, and answers all processes.
@@ -125,17 +125,17 @@ impl Server {
 
     /// Loses all keys and scripts.
     pub(crate) fn restart(&mut self) {
-        self.twins = empty();
+        self.redis = Redis::default();
     }
 
     /// Loses all scripts.
     pub(crate) fn flush_scripts(&mut self, now: Micros) {
-        self.twins.execute(&["SCRIPT", "FLUSH"], self.clock.unix_micros(now));
+        self.redis.execute(&["SCRIPT", "FLUSH"], self.clock.unix_micros(now));
     }
 
     /// Brings the replica up to date.
     pub(crate) fn replicate(&mut self) {
-        self.replica = self.twins.clone();
+        self.replica = self.redis.clone();
     }
 
     /// Lets the replica answer a process for a time, and execute its calls.
@@ -145,7 +145,7 @@ impl Server {
 
     /// Puts the replica in the place of the server.
     pub(crate) fn fail_over(&mut self) {
-        self.twins = self.replica.clone();
+        self.redis = self.replica.clone();
     }
 
     fn name(&self, words: &[Vec<u8>]) -> &'static str {
@@ -160,26 +160,27 @@ impl Server {
 }
 
 /// Returns how many permits of a key have deadlines that are not over.
-fn unexpired(twins: &Twins, key: &[u8], now: i64) -> usize {
-    match twins.stored(key).map(|stored| &stored.value) {
+fn unexpired(redis: &Redis, key: &[u8], now: i64) -> usize {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "scores are doubles, which have all microseconds"
+    )]
+    let now = now as f64;
+    match redis.stored(key).map(|stored| &stored.value) {
         Some(Value::SortedSet(permits)) => permits.values().filter(|it| **it > now).count(),
         _ => 0,
     }
 }
 
 /// Returns how long the debt of a key by GCRA takes to recover: its state begins with the moment, in 16 digits.
-fn recovers_in(twins: &Twins, key: &[u8], now: i64) -> Micros {
-    let until = match twins.stored(key).map(|stored| &stored.value) {
+fn recovers_in(redis: &Redis, key: &[u8], now: i64) -> Micros {
+    let until = match redis.stored(key).map(|stored| &stored.value) {
         Some(Value::Text(state)) => {
             state.get(..16).and_then(|it| str::from_utf8(it).ok()?.parse::<i64>().ok())
         }
         _ => None,
     };
     until.and_then(|until| u64::try_from(until - now).ok()).unwrap_or(0)
-}
-
-fn empty() -> Twins {
-    Twins::new(scripts::all())
 }
 
 /// Returns the keys of a script call.

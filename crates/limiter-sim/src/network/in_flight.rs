@@ -1,6 +1,6 @@
 //! Calls about requests in flight, as the auditor sees them.
 
-use limiter_twins::Reply;
+use limiter_double::Reply;
 
 use super::{Call, Network};
 use crate::{

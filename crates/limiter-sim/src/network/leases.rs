@@ -1,6 +1,6 @@
 //! What replies of the script `lease` grant.
 
-use limiter_twins::Reply;
+use limiter_double::Reply;
 
 use crate::vocabulary::Micros;
 

@@ -1,7 +1,7 @@
 //! What replies of the server mean to a client.
 
+use limiter_double::Reply;
 use limiter_redis::{CallError, ScriptReply};
-use limiter_twins::Reply;
 
 /// What a call ends with.
 pub(super) type Outcome = Result<ScriptReply, CallError>;
@@ -10,7 +10,8 @@ pub(super) type Outcome = Result<ScriptReply, CallError>;
 pub(super) fn outcome(reply: Reply) -> Outcome {
     Ok(match reply {
         Reply::Integer(number) => ScriptReply::Integer(number),
-        Reply::Text(text) => ScriptReply::Text(String::from_utf8_lossy(&text).into_owned()),
+        Reply::Status(text) => ScriptReply::Text(text),
+        Reply::Bulk(text) => ScriptReply::Text(String::from_utf8_lossy(&text).into_owned()),
         Reply::Nil => ScriptReply::Nil,
         Reply::Array(replies) => {
             ScriptReply::Array(replies.into_iter().map(outcome).collect::<Result<_, _>>()?)

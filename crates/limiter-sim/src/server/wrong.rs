@@ -3,7 +3,7 @@
 mod in_flight;
 mod levels;
 
-use limiter_twins::{Reply, Server as Twins};
+use limiter_double::{Reply, Server as Redis};
 
 use crate::{vocabulary::ProcessId, wrong::Wrong};
 
@@ -22,10 +22,10 @@ impl Execution {
         Self { wrong, decisions: 0, expiries: Default::default(), levels: Default::default() }
     }
 
-    /// Executes a call of a process by its twin, at a time of the server's clock.
+    /// Executes a call of a process at a time of the server's clock.
     pub(super) fn run(
         &mut self,
-        twins: &mut Twins,
+        redis: &mut Redis,
         (process, words): (ProcessId, &[Vec<u8>]),
         script: &str,
         now: i64,
@@ -33,68 +33,68 @@ impl Execution {
         let is_decision = !matches!(script, "refund" | "reset" | "");
         self.decisions += u64::from(is_decision);
         let is_each = |number: u64| is_decision && self.decisions.is_multiple_of(number);
-        let Some(wrong) = self.wrong else { return twins.execute(words, now) };
+        let Some(wrong) = self.wrong else { return redis.execute(words, now) };
         if let Some((words, now)) = in_flight::changed(wrong, process, words, script, now) {
-            return twins.execute(&words, now);
+            return redis.execute(&words, now);
         }
         match wrong {
             Wrong::RenewalsForgetExpiry => {
-                return self.expiries.run(twins, words, script, now);
+                return self.expiries.run(redis, words, script, now);
             }
             Wrong::ForgetsLevels | Wrong::KeepsLevels if script != "reset" => {
-                return self.levels.run(wrong, twins, words, now);
+                return self.levels.run(wrong, redis, words, now);
             }
             Wrong::ExecutesTwice if is_decision => {
-                twins.execute(words, now);
+                redis.execute(words, now);
             }
             Wrong::RefundsTwice if script == "refund" => {
-                twins.execute(words, now);
+                redis.execute(words, now);
             }
             Wrong::DecidesWrongly if is_each(20) => {
-                let mut fresh = twins.clone();
+                let mut fresh = redis.clone();
                 fresh.execute(&["FLUSHALL"], now);
                 return fresh.execute(words, now);
             }
-            Wrong::LosesWrites if is_each(10) => return twins.clone().execute(words, now),
+            Wrong::LosesWrites if is_each(10) => return redis.clone().execute(words, now),
             Wrong::FailsAfterExecution if is_each(20) => {
-                twins.execute(words, now);
+                redis.execute(words, now);
                 return Reply::Error("OOM command not allowed".to_owned());
             }
             Wrong::LosesKeys if self.decisions.is_multiple_of(200) => {
-                twins.execute(&["FLUSHALL"], now);
+                redis.execute(&["FLUSHALL"], now);
             }
             Wrong::ChargesLeasesForTheirStart if script == "lease" => {
-                return twins.execute(&with_length(words, |_| 1), now);
+                return redis.execute(&with_length(words, |_| 1), now);
             }
             Wrong::LeasesEndLate if script == "lease" => {
-                return twins.execute(&with_length(words, |length| length / 2), now);
+                return redis.execute(&with_length(words, |length| length / 2), now);
             }
             Wrong::LeasesBeginEarly if script == "lease" => {
-                return without_delays(twins.execute(words, now));
+                return without_delays(redis.execute(words, now));
             }
             Wrong::IgnoresResets if script == "reset" => {
-                return twins.clone().execute(words, now);
+                return redis.clone().execute(words, now);
             }
             Wrong::ForgetsRefunds if script == "refund" => {
-                return twins.clone().execute(words, now);
+                return redis.clone().execute(words, now);
             }
             Wrong::RefundsBehindReservations if script == "refund" => {
-                return twins.execute(&with_refund(words, |terms| terms.mark = i64::MAX / 2), now);
+                return redis.execute(&with_refund(words, |terms| terms.mark = i64::MAX / 2), now);
             }
             Wrong::RefundsWhatHasDrained if script == "refund" => {
                 let charged_now = |terms: &mut Refund| terms.at = terms.at.max(now);
-                return twins.execute(&with_refund(words, charged_now), now);
+                return redis.execute(&with_refund(words, charged_now), now);
             }
-            Wrong::ForgivesOtherDebts if is_decision => forgive_other_debts(twins, words, now),
+            Wrong::ForgivesOtherDebts if is_decision => forgive_other_debts(redis, words, now),
             Wrong::NamesNoWaits => {
-                return with_wait(script, twins.execute(words, now), |_| 1);
+                return with_wait(script, redis.execute(words, now), |_| 1);
             }
             Wrong::NamesLongWaits => {
-                return with_wait(script, twins.execute(words, now), |wait| 4 * wait);
+                return with_wait(script, redis.execute(words, now), |wait| 4 * wait);
             }
             _ => {}
         }
-        twins.execute(words, now)
+        redis.execute(words, now)
     }
 }
 
@@ -144,14 +144,14 @@ fn with_refund(words: &[Vec<u8>], change: impl FnOnce(&mut Refund)) -> Vec<Vec<u
 }
 
 /// Deletes the states by GCRA that a quota has left of which the call has nothing.
-fn forgive_other_debts(twins: &mut Twins, words: &[Vec<u8>], now: i64) {
+fn forgive_other_debts(redis: &mut Redis, words: &[Vec<u8>], now: i64) {
     for key in super::keys(words) {
-        let Reply::Text(state) = twins.execute(&[b"GET".as_slice(), &key], now) else { continue };
+        let Reply::Bulk(state) = redis.execute(&[b"GET".as_slice(), &key], now) else { continue };
         // `TAT increment reach`, and the quota is all behind the first word.
         let spaces = state.iter().filter(|byte| **byte == b' ').count();
         let quota = state.iter().position(|byte| *byte == b' ').and_then(|at| state.get(at..));
         if spaces == 2 && quota.is_some_and(|quota| words.iter().all(|word| word != quota)) {
-            twins.execute(&[b"DEL".as_slice(), &key], now);
+            redis.execute(&[b"DEL".as_slice(), &key], now);
         }
     }
 }

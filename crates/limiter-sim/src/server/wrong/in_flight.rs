@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use limiter_twins::{Reply, Server as Twins, Stored};
+use limiter_double::{Reply, Server as Redis, Stored};
 
 use super::{first_argument, number};
 use crate::{vocabulary::ProcessId, wrong::Wrong};
 
-/// When the keys of requests in flight expire, if renewals don't change that, in milliseconds of Unix time.
+/// The last milliseconds of Unix time in which keys of requests in flight exist, if renewals don't change that.
 #[derive(Debug, Default)]
 pub(super) struct Expiries(BTreeMap<Vec<u8>, i64>);
 
@@ -15,21 +15,21 @@ impl Expiries {
     /// Deletes a key that has expired, and returns the reply to a call. A call that enters lets the key expire later.
     pub(super) fn run(
         &mut self,
-        twins: &mut Twins,
+        redis: &mut Redis,
         words: &[Vec<u8>],
         script: &str,
         now: i64,
     ) -> Reply {
         let keys = super::super::keys(words);
         for key in &keys {
-            if self.0.get(key).is_some_and(|at| now / 1_000 >= *at) {
-                twins.execute(&[b"DEL".as_slice(), key], now);
+            if self.0.get(key).is_some_and(|at| now / 1_000 > *at) {
+                redis.execute(&[b"DEL".as_slice(), key], now);
                 self.0.remove(key);
             }
         }
-        let reply = twins.execute(words, now);
+        let reply = redis.execute(words, now);
         for key in keys.into_iter().filter(|_| script == "enter") {
-            if let Some(Stored { expires_at: Some(at), .. }) = twins.stored(&key) {
+            if let Some(Stored { expires_at: Some(at), .. }) = redis.stored(&key) {
                 self.0.insert(key, *at);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use limiter_twins::{Reply, Server as Twins};
+use limiter_double::{Reply, Server as Redis};
 
 use crate::{service_plan::LEVELS, wrong::Wrong};
 
@@ -15,7 +15,7 @@ impl Levels {
     pub(super) fn run(
         &mut self,
         wrong: Wrong,
-        twins: &mut Twins,
+        redis: &mut Redis,
         words: &[Vec<u8>],
         mut now: i64,
     ) -> Reply {
@@ -23,11 +23,11 @@ impl Levels {
         let is_of_levels = |key: &Vec<u8>| key.ends_with(LEVELS.as_bytes());
         for key in keys.iter().filter(|key| is_of_levels(key)) {
             if wrong == Wrong::ForgetsLevels {
-                twins.execute(&[b"DEL".as_slice(), key], now);
+                redis.execute(&[b"DEL".as_slice(), key], now);
             } else if keys.iter().all(is_of_levels) {
                 now = *self.0.entry(key.clone()).or_insert(now);
             }
         }
-        twins.execute(words, now)
+        redis.execute(words, now)
     }
 }
