@@ -26,6 +26,7 @@ mod fallbacks;
 mod faults;
 mod file;
 mod forms;
+mod full_memory;
 mod holes;
 mod in_flight;
 mod lease_cluster;
