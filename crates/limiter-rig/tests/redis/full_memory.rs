@@ -99,17 +99,14 @@ async fn a_key_at_its_limit_is_refused_beside_a_fresh_one() {
 async fn permits_in_flight_are_renewed() {
     let server = Server::start_with(&["--maxmemory-policy", "noeviction"]);
     let limiter = RedisInFlight::builder("uploads", 8)
-        .expires_after(Duration::from_secs(2))
+        .expires_after(Duration::from_secs(4))
         .build_on(connect(&server.url()).await.unwrap())
         .unwrap();
     let entries = join_all((0..8).map(|_| limiter.enter("alice"))).await;
     let permits = entries.into_iter().map(|entry| entry.unwrap().into_permit().unwrap());
     let permits: Vec<_> = permits.collect();
     set_max_memory(&server, 1);
-    let before = limiter.counters().renewals;
-    // Each permit would have ended two times.
-    while limiter.counters().renewals < before + 8 {
-        sleep(Duration::from_millis(20)).await;
-    }
+    // Without renewals, each permit would have ended.
+    sleep(Duration::from_secs(6)).await;
     assert!(permits.iter().all(|permit| !permit.is_lost()));
 }
