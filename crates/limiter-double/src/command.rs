@@ -144,14 +144,3 @@ pub(crate) fn script_keys<'a, 'b>(arguments: &'b [&'a [u8]]) -> Option<&'b [&'a 
     let number = usize::try_from(crate::number::integer(number)?).ok()?;
     rest.get(..number)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_sorted() {
-        assert!(COMMANDS.is_sorted_by_key(|command| command.name));
-        assert_eq!(Command::named(b"HSet").map(|it| it.name), Some("hset"));
-    }
-}

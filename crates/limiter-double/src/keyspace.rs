@@ -230,3 +230,39 @@ fn bytes(key: &[u8], value: &Value) -> usize {
     };
     KEY + key.len() + of_value
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+
+    #[test]
+    fn memory_that_is_kept_up_to_date_is_that_of_the_keys() {
+        let mut server = Server::default();
+        assert_eq!(server.used_memory(), 0);
+        let commands = [
+            "SET s 12345",
+            "SET s 1",
+            "HSET h a 1 b 2",
+            "HSET h a 123",
+            "HDEL h b",
+            "RPUSH l a bc def",
+            "LSET l 0 long",
+            "LTRIM l 0 1",
+            "ZADD z 1 a 2 b",
+            "ZREM z a",
+            "GET h",
+            "RPUSH h a",
+            "PEXPIRE z 1",
+            "SET t 1 PX 1",
+            "DEL s",
+            "FLUSHALL",
+        ];
+        for (millis, command) in (0..).zip(commands) {
+            server.execute(&command.split(' ').collect::<Vec<_>>(), millis * 1_000);
+            let mut fresh = server.store.space.clone();
+            fresh.is_counted = false;
+            assert_eq!(server.used_memory(), fresh.used_memory(), "{command}");
+        }
+    }
+}

@@ -81,39 +81,3 @@ pub(crate) fn truncated(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_as_by_c() {
-        let rows = [
-            (1e15, "1000000000000000"),
-            (1e17, "1e+17"),
-            (0.1, "0.10000000000000001"),
-            (-3.5, "-3.5"),
-            (1.5e-7, "1.4999999999999999e-07"),
-            (123_456.75, "123456.75"),
-            (f64::INFINITY, "inf"),
-        ];
-        for (number, expected) in rows {
-            assert_eq!(all_digits(number), expected);
-        }
-    }
-
-    #[test]
-    fn integers_have_one_form() {
-        let rows = [
-            ("0", Some(0)),
-            ("-7", Some(-7)),
-            ("+7", None),
-            ("07", None),
-            ("", None),
-            ("-0", None),
-        ];
-        for (word, expected) in rows {
-            assert_eq!(integer(word.as_bytes()), expected, "{word}");
-        }
-    }
-}

@@ -1,6 +1,6 @@
 //! Each command of the table: what `COMMAND INFO` says of it, and random calls.
 
-use std::{thread, time::Duration};
+use std::{iter, thread, time::Duration};
 
 use limiter_double::{Command, Reply, Version, commands};
 
@@ -336,6 +336,26 @@ fn keys_expire() {
     assert_eq!(pair.double.keys().count(), 1);
 }
 
+/// A key is there in its last millisecond.
+#[test]
+fn keys_last_until_the_end_of_their_last_millisecond() {
+    const LAST: &str = "return { redis.call('PTTL', KEYS[1]), redis.call('EXISTS', KEYS[1]) }";
+    let [there, gone] = [[0, 1], [-2, 0]].map(|it| Reply::Array(it.map(Reply::Integer).to_vec()));
+    let mut pair = Pair::start();
+    let command = ["EVAL", LAST, "1", "key"];
+    let is_seen = (0..1_000).any(|_| {
+        pair.connection.call(&["SET", "key", "v", "PX", "2"]);
+        let replies = iter::repeat_with(|| pair.connection.call(&command));
+        replies.take_while(|reply| *reply != gone).any(|reply| reply == there)
+    });
+    assert!(is_seen, "no real key is there in its last millisecond");
+
+    let at = 1_700_000_000_000_000;
+    pair.double.execute(&["SET", "key", "v", "PX", "2"], at + 999);
+    assert_eq!(pair.double.execute(&command, at + 2_999), there);
+    assert_eq!(pair.double.execute(&command, at + 3_000), gone);
+}
+
 /// A key whose last millisecond passes while a script runs is there until it ends.
 #[test]
 fn time_does_not_pass_for_the_keys_of_a_script() {
@@ -345,6 +365,8 @@ fn time_does_not_pass_for_the_keys_of_a_script() {
         for n = 1, 2000000 do end
         return { redis.call('GET', KEYS[1]), redis.call('PEXPIRE', KEYS[1], 1) }";
     pair.script(script, &["key"], &[]);
-    let script = "local time = redis.call('TIME') return { #time, type(time[1]), #time[1], time[2] + 0 < 1000000 }";
+    let script = "
+        local time = redis.call('TIME')
+        return { #time, type(time[1]), #time[1], time[2] + 0 < 1000000, tostring(time[2] + 0) == time[2] }";
     pair.script(script, &[], &[]);
 }

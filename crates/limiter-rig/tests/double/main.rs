@@ -16,5 +16,7 @@ mod commands;
 mod lua;
 mod pair;
 mod random;
+mod replay;
 mod rules;
+mod scripts;
 mod wire;

@@ -1,0 +1,259 @@
+//! A client of limiters whose calls run on a real server and on the double, which have to do the same.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use limiter_core::{Clock, ManualClock, Timer};
+use limiter_double::{Reply, Server as Double, Value, Version};
+use limiter_redis::{CallError, ScriptCall, ScriptClient, ScriptReply, scripts};
+use limiter_rig::server::Server;
+use tokio::runtime::Handle;
+
+use crate::{
+    pair::{shown, version},
+    random::Random,
+    wire::{Connection, Words},
+};
+
+/// The hash of the times at which keys of the real server expire.
+const EXPIRIES: &[u8] = b"expiries";
+
+#[derive(Clone)]
+pub(crate) struct Client {
+    both: Arc<Mutex<Both>>,
+    clock: ManualClock,
+    runtime: Handle,
+}
+
+/// A real server and the double, at a time that the test sets.
+pub(crate) struct Both {
+    _server: Server,
+    connection: Connection,
+    double: Double,
+    pub(crate) version: Version,
+    /// In microseconds.
+    pub(crate) now: i64,
+    /// The texts that replay scripts on the real server, as it knows them, by the scripts' names.
+    known: BTreeMap<&'static str, Vec<u8>>,
+    /// How many calls of each script were compared, and how many of these replied an error.
+    pub(crate) calls: BTreeMap<&'static str, (usize, usize)>,
+    /// What was not the same, also in calls that nobody waits for.
+    pub(crate) differences: Vec<String>,
+}
+
+impl Client {
+    pub(crate) fn start(clock: ManualClock, now: i64, runtime: Handle) -> Self {
+        let server = Server::start();
+        let mut connection = Connection::open(server.port());
+        let version = version(&mut connection);
+        let both = Both {
+            _server: server,
+            connection,
+            double: Double::new(version),
+            version,
+            now,
+            known: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            differences: Vec::new(),
+        };
+        Self { both: Arc::new(Mutex::new(both)), clock, runtime }
+    }
+
+    pub(crate) fn both(&self) -> MutexGuard<'_, Both> {
+        // Permits that a failed test drops make calls.
+        self.both.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the clocks of the servers and of the process.
+    pub(crate) fn advance(&self, by: Duration) {
+        self.both().now += i64::try_from(by.as_micros()).unwrap();
+        self.clock.advance(by);
+    }
+}
+
+impl ScriptClient for Client {
+    async fn run(&self, call: &ScriptCall, _: Duration) -> Result<ScriptReply, CallError> {
+        match self.both().run(call) {
+            Reply::Error(error) => Err(CallError::from_error_reply("both", &error)),
+            reply => Ok(read(reply)),
+        }
+    }
+
+    fn supports_batches(&self) -> bool {
+        true
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.runtime.spawn(task));
+    }
+
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        self.clock.sleep_until(self.clock.now().saturating_add(time))
+    }
+}
+
+fn read(reply: Reply) -> ScriptReply {
+    match reply {
+        Reply::Integer(number) => ScriptReply::Integer(number),
+        Reply::Status(text) | Reply::Error(text) => ScriptReply::Text(text),
+        Reply::Bulk(text) => ScriptReply::Text(String::from_utf8_lossy(&text).into_owned()),
+        Reply::Array(replies) => ScriptReply::Array(replies.into_iter().map(read).collect()),
+        Reply::Nil => ScriptReply::Nil,
+    }
+}
+
+impl Both {
+    /// Calls a script on both.
+    fn run(&mut self, call: &ScriptCall) -> Reply {
+        let arguments = call.args();
+        let (name, text) = script(&arguments[1]);
+        let reply = self.double.execute(&arguments, self.now);
+        if matches!(&reply, Reply::Error(error) if error.starts_with("NOSCRIPT")) {
+            return reply;
+        }
+        let (calls, failures) = self.calls.entry(name).or_default();
+        *calls += 1;
+        *failures += usize::from(matches!(reply, Reply::Error(_)));
+
+        let (kind, plain) = match &reply {
+            Reply::Error(error) => ("error", Reply::Bulk(self.without_place(error).into())),
+            reply => ("reply", reply.clone()),
+        };
+        let mut expected = vec![Reply::Bulk(kind.into()), plain];
+        for key in &call.keys {
+            expected.extend(self.report(key));
+        }
+        let mut real = self.replay(name, text, call);
+        if let [Reply::Bulk(kind), Reply::Bulk(error), ..] = &mut real[..]
+            && kind == b"error"
+        {
+            *error = self.without_place(&String::from_utf8_lossy(error)).into();
+        }
+        if expected != real {
+            let call = shown(&arguments[2..]);
+            self.differences
+                .push(format!("{name} at {}: {call:?}\n{expected:?}\n{real:?}", self.now));
+        }
+        reply
+    }
+
+    /// Returns what the real server should report of a key.
+    fn report(&mut self, key: &[u8]) -> [Reply; 3] {
+        let expiry = self.double.stored(key).and_then(|stored| stored.expires_at);
+        let expiry = expiry.map(|at| at.to_string()).unwrap_or_default();
+        let mut read = |words: &[&[u8]]| self.double.execute(words, self.now);
+        let Reply::Status(kind) = read(&[b"TYPE", key]) else { panic!("no type") };
+        let value = match kind.as_str() {
+            "string" => read(&[b"GET", key]),
+            "hash" => read(&[b"HGETALL", key]),
+            "list" => read(&[b"LRANGE", key, b"0", b"-1"]),
+            "zset" => read(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]),
+            _ => Reply::Bulk(Vec::new()),
+        };
+        [Reply::Bulk(kind.into()), value, Reply::Bulk(expiry.into())]
+    }
+
+    /// Runs a script on the real server, and returns its report.
+    fn replay(&mut self, name: &'static str, text: &str, call: &ScriptCall) -> Vec<Reply> {
+        if !self.known.contains_key(name) {
+            let replay = include_str!("replay.lua").replace("--SCRIPT", text);
+            let reply = self.connection.call(&["SCRIPT", "LOAD", &replay]);
+            let Reply::Bulk(known) = reply else { panic!("{reply:?}") };
+            self.known.insert(name, known);
+        }
+        let count = (call.keys.len() + 1).to_string().into_bytes();
+        let mut command: Words = vec![b"EVALSHA".to_vec(), self.known[name].clone(), count];
+        command.extend(call.keys.iter().map(|key| key.to_vec()));
+        command.push(EXPIRIES.to_vec());
+        command.extend(call.arguments.iter().map(|argument| argument.to_vec()));
+        command.push(self.now.to_string().into_bytes());
+        match self.connection.call(&command) {
+            Reply::Array(report) => report,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Returns an error without the place where it occurred, which differs.
+    fn without_place(&self, error: &str) -> String {
+        let error = match self.version {
+            Version::Redis6_2 => error
+                .split_once("@user_script:")
+                .map_or(error, |(_, rest)| rest.split_once(": ").map_or(rest, |(_, text)| text)),
+            _ => error.split_once(" script: ").map_or(error, |(text, _)| text),
+        };
+        error.to_owned()
+    }
+
+    /// Plants a value at a key of both, which may be damaged: the one that is there, or another one, with a change.
+    pub(crate) fn plant(&mut self, key: &[u8], random: &mut Random) {
+        let stored = self.double.stored(key).cloned();
+        let damaged =
+            |text: &[u8], random: &mut Random| damaged(&String::from_utf8_lossy(text), random);
+        let value = match stored.map(|stored| stored.value) {
+            Some(Value::Text(text)) if !random.once_in(8) => vec![damaged(&text, random)],
+            Some(Value::List(mut list)) if !random.once_in(8) => {
+                let place = random.index(list.len());
+                match random.below(3) {
+                    0 if list.len() > 1 => drop(list.remove(place)),
+                    1 => list.insert(place, list[place].clone()),
+                    _ => list[place] = damaged(&list[place], random).into_bytes(),
+                }
+                list.into_iter().map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
+            }
+            Some(Value::SortedSet(_)) if !random.once_in(4) => {
+                let score =
+                    self.now + i64::try_from(random.below(200_000_000)).unwrap() - 100_000_000;
+                self.command(&[b"ZADD", key, score.to_string().as_bytes(), b"planted"]);
+                return;
+            }
+            _ => {
+                vec![random.choose(&["", "1", "abc", "1700000000000000 1", "-1 5, 3"]).to_string()]
+            }
+        };
+        let is_list = value.len() > 1 || random.once_in(10);
+        let values: Vec<_> = value.iter().map(String::as_bytes).collect();
+        // On the real server it may be there still, although it has expired.
+        self.double.execute(&[b"DEL", key], self.now);
+        self.connection.call(&[b"DEL", key]);
+        self.connection.call(&[b"HDEL", EXPIRIES, key]);
+        match (is_list, &values[..]) {
+            (false, [value]) => self.command(&[b"SET", key, value]),
+            _ => self.command(&[&[&b"RPUSH"[..], key], &values[..]].concat()),
+        }
+    }
+
+    fn command(&mut self, words: &[&[u8]]) {
+        let (double, real) = (self.double.execute(words, self.now), self.connection.call(words));
+        assert_eq!(double, real, "{:?}", shown(words));
+    }
+}
+
+/// Returns the name and the text of the script with a text or a digest.
+fn script(called: &[u8]) -> (&'static str, &'static str) {
+    static DIGESTS: LazyLock<Vec<String>> =
+        LazyLock::new(|| scripts::all().map(|(_, text)| scripts::digest(text)).collect());
+    let mut all = scripts::all().zip(&*DIGESTS);
+    let is_called = |text: &str, digest: &str| [text, digest].map(str::as_bytes).contains(&called);
+    all.find(|((_, text), digest)| is_called(text, digest)).unwrap().0
+}
+
+/// Returns a text of numbers with one change.
+fn damaged(text: &str, random: &mut Random) -> String {
+    let mut words: Vec<_> = text.split(' ').map(str::to_owned).collect();
+    let place = random.index(words.len());
+    let number = words[place].trim_end_matches(',').parse::<i64>().unwrap_or(0);
+    match random.below(8) {
+        0 => drop(words.remove(place)),
+        1 => words[place] = "x".to_owned(),
+        2 => words[place] = format!("-{}", words[place]),
+        3 => words[place].push_str(".5"),
+        4 => words[place].push_str("000"),
+        5 => words.insert(place, "1".to_owned()),
+        _ => words[place] = number.saturating_add_unsigned(random.below(2_000_000)).to_string(),
+    }
+    words.join(" ")
+}
