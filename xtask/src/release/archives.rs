@@ -42,7 +42,7 @@ pub(super) fn test(shell: &Shell, crates: &[Published]) -> Result<()> {
 
 /// Writes an empty module in place of `src/tests.rs` where a package leaves it out, so that the tests beside the code run.
 ///
-/// That module has tests of private items by limiter-rig, limiter-test and limiter-twins. These are not published, so
+/// That module has tests of private items by limiter-double and limiter-test. These are not published, so
 /// Cargo removes them from the package's dependencies, and the module would not compile anywhere. It says nothing about
 /// the package that a run in the repository does not: the package has the same sources, and what can differ, files and
 /// dependencies that are missing, is found by the tests beside the code and by those of the documentation.
