@@ -24,7 +24,6 @@ mod simulate;
 mod steps;
 mod test;
 mod tidy;
-mod twins;
 mod workspace;
 
 use std::env;
@@ -77,12 +76,6 @@ const TASKS: &[Task] = &[
         options: "[MODEL]",
         purpose: "run small models of the shared memory in every interleaving of their threads",
         run: models::run,
-    },
-    Task {
-        name: "twins",
-        options: "",
-        purpose: "compare each script with its twin by 100,000 random calls on a real server",
-        run: twins::run,
     },
     Task {
         name: "simulate",

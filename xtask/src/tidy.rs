@@ -32,7 +32,6 @@ const FILE_RULES: &[fn(&File) -> Vec<Finding>] = &[
 const TREE_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     script::has_contract,
     script::is_sent,
-    script::is_tested,
     import::has_no_circles,
     link::resolves,
     figure::measured,

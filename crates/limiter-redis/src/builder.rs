@@ -18,7 +18,6 @@ use crate::{
     events::Event,
     limiter::RedisLimiter,
     local::denials::Denials,
-    scripts::Scripts,
 };
 
 /// Builds a [`RedisLimiter`]. Ends with [`Builder::connect`], or with [`Builder::build_on`] for a client that the program
@@ -82,7 +81,6 @@ impl Default for Settings {
             failures: 5,
             open: Duration::from_millis(100),
             observer: None,
-            scripts: Scripts::shared(),
             clock: Hidden(Arc::new(SystemClock::new())),
             seed: RandomState::new().hash_one(()),
         }
@@ -105,7 +103,6 @@ impl Settings {
             batching: _,
             lease: _,
             observer: _,
-            scripts: _,
             clock: _,
             seed: _,
         } = self;
@@ -245,13 +242,6 @@ impl Builder {
     /// [`unobserved`](crate::Counters::unobserved).
     pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.settings.observer = Some(Hidden(Arc::new(observer)));
-        self
-    }
-
-    /// Replaces the text that sets `now` in the scripts.
-    #[cfg(test)]
-    pub(crate) fn server_clock(mut self, clock: &str) -> Self {
-        self.settings.scripts = Arc::new(Scripts::with_clock(clock));
         self
     }
 

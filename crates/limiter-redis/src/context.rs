@@ -12,7 +12,6 @@ use crate::{
     local::{denials::Denials, fallback::Local},
     observer::{Observer, ObserverQueue},
     outage_log::OutageLog,
-    scripts::Scripts,
 };
 
 /// The settings of a limiter, all of which are fixed before it exists.
@@ -35,7 +34,6 @@ pub(crate) struct Settings {
     /// How long the circuit breaker then refuses calls.
     pub(crate) open: Duration,
     pub(crate) observer: Option<Hidden<Arc<Observer<Event>>>>,
-    pub(crate) scripts: Arc<Scripts>,
     /// The clock of this process, by which deadlines, leases and cached denials end.
     pub(crate) clock: Hidden<Arc<dyn Clock>>,
     /// Of the hashes of keys, and of all that is to look random.

@@ -7,7 +7,11 @@ use std::{
 
 use limiter_core::{Cost, Decision, Error, Policy, Timestamp, Usage};
 
-use crate::{context::Context, local::fallback::Local, scripts::Plan};
+use crate::{
+    context::Context,
+    local::fallback::Local,
+    scripts::{Plan, Scripts},
+};
 
 /// What a handle adds to what all handles of a limiter share.
 pub(crate) struct Handle {
@@ -51,7 +55,7 @@ impl Handles {
             return Ok(handle);
         }
         let handle = Arc::new(Handle {
-            plan: Plan::new(Arc::clone(&settings.scripts), policy, settings.lease),
+            plan: Plan::new(Scripts::shared(), policy, settings.lease),
             local: context.local.as_ref().map(|local| local.with_policy(policy)).transpose()?,
             policy: policy.clone(),
         });

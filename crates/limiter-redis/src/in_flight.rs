@@ -38,7 +38,7 @@ use crate::{
         faults::{CallError, Fault},
     },
     counters::Counters,
-    scripts::in_flight::EnterReply,
+    scripts::{Scripts, in_flight::EnterReply},
     waiting,
 };
 
@@ -184,7 +184,7 @@ impl<C: ScriptClient> Shared<C> {
         // Before the request is sent, so that a permit whose reply is lost can be given back.
         let number = self.next.fetch_add(1, Relaxed);
         let id = self.ids.id(number);
-        let call = self.settings.scripts.enter(key.clone(), id, limit, self.expiry.0);
+        let call = Scripts::shared().enter(key.clone(), id, limit, self.expiry.0);
         let of_task = key.clone();
         let outcome = self.ask(&key, call, move |shared, outcome, sent| {
             let reply = outcome.and_then(|reply| EnterReply::read(&reply).map_err(Arc::new));
@@ -259,8 +259,8 @@ impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
         let (shared, key) = (Arc::clone(&self.shared), self.shared.keys.of(key));
         LimiterFuture::pending(async move {
             let key = key?;
-            let Shared { settings, expiry, .. } = &*shared;
-            let call = settings.scripts.enter(key.clone(), Bytes::new(), limit, expiry.0);
+            let expiry = shared.expiry.0;
+            let call = Scripts::shared().enter(key.clone(), Bytes::new(), limit, expiry);
             let read = |reply| EnterReply::read(&reply).map_err(Arc::new);
             match shared.ask(&key, call, move |_, outcome, _| outcome.and_then(read)).await {
                 Ok(reply) => Ok(Occupancy::new(reply.held, limit)),
@@ -273,7 +273,7 @@ impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
         let (shared, key) = (Arc::clone(&self.shared), self.shared.keys.of(key));
         LimiterFuture::pending(async move {
             let key = key?;
-            let call = shared.settings.scripts.delete(key.clone());
+            let call = Scripts::shared().delete(key.clone());
             let outcome = shared.ask(&key, call, |_, outcome, _| outcome.map(drop));
             outcome.await.map_err(|error| shared.named(error))
         })

@@ -148,12 +148,6 @@ impl<C: ScriptClient> Leases<C> {
         }
     }
 
-    /// Returns whether the store is asked for a lease now.
-    #[cfg(test)]
-    pub(crate) fn are_asking(&self) -> bool {
-        self.table.all().any(|leased| leased.is_asking())
-    }
-
     /// Ends the leases whose time is over, and gives back what is left of them.
     pub(crate) fn sweep(&self) {
         self.table.all().for_each(|leased| self.sweep_key(&leased));

@@ -58,9 +58,6 @@ const FUNCTIONS: [(&str, &str); 6] = [
     ("family_log", include_str!("scripts/functions/family_log.lua")),
 ];
 
-/// Sets `now` from the server's clock. Each script that needs the time contains it as it is.
-pub(crate) const CLOCK: &str = include_str!("scripts/functions/clock.lua");
-
 /// Returns the name and the text of each script that limiters send.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     static TEXTS: LazyLock<[(&str, String); SOURCES.len()]> =
@@ -135,16 +132,25 @@ pub(crate) struct Scripts {
 impl Scripts {
     /// Returns the scripts, whose texts all limiters share.
     pub(crate) fn shared() -> Arc<Self> {
-        static SHARED: LazyLock<Arc<Scripts>> =
-            LazyLock::new(|| Arc::new(Scripts::with_clock(CLOCK)));
+        static SHARED: LazyLock<Arc<Scripts>> = LazyLock::new(|| {
+            let [gcra, window, counter, log, policy, lease, refund, reset, enter, renew, leave] =
+                SOURCES.map(|(_, source)| Script::new(text(source)));
+            let all = Scripts {
+                gcra,
+                window,
+                counter,
+                log,
+                policy,
+                lease,
+                refund,
+                reset,
+                enter,
+                renew,
+                leave,
+            };
+            Arc::new(all)
+        });
         Arc::clone(&SHARED)
-    }
-
-    /// Returns the scripts with another text in place of [`CLOCK`].
-    pub(crate) fn with_clock(clock: &str) -> Self {
-        let [gcra, window, counter, log, policy, lease, refund, reset, enter, renew, leave] =
-            SOURCES.map(|(_, source)| Script::new(text(source).replacen(CLOCK, clock, 1)));
-        Self { gcra, window, counter, log, policy, lease, refund, reset, enter, renew, leave }
     }
 }
 
@@ -156,18 +162,5 @@ mod tests {
     #[should_panic(expected = "unknown include \"scaled_up\"; expected one of scaled, gcra, ")]
     fn an_unknown_include_is_not_an_empty_text() {
         let _ = text("local a = 1\n  -- include scaled_up\nreturn a");
-    }
-
-    /// Tests replace the clock of all scripts by their own.
-    #[test]
-    fn each_script_reads_the_clock_once_by_the_same_text() {
-        for (name, text) in all() {
-            let reads = text.matches("call('TIME')").count();
-            assert_eq!(
-                (text.matches(CLOCK).count(), reads),
-                (reads, usize::from(!matches!(name, "reset" | "leave"))),
-                "{name}"
-            );
-        }
     }
 }

@@ -163,7 +163,6 @@ impl RedisSettings {
             failures,
             open,
             observer: _,
-            scripts: _,
             clock: _,
             seed: _,
         } = &mut builder.settings;

@@ -1,14 +1,14 @@
-//! The scripts against the conformance rows, the laws and their twins, on a real server whose clock the
-//! tests set; and what runs in this process before a call, at times that the tests choose.
+//! Limiters on a server in this process that runs the text of their scripts, at times that the tests choose: the
+//! conformance rows, the laws, and what happens before and after a call.
 
 mod batches;
 mod breaker;
+mod client;
 mod clock;
 mod commands;
 mod conformance;
 mod denials;
 mod events;
-mod idle;
 mod in_flight;
 mod keys;
 mod laws;
@@ -19,11 +19,11 @@ mod models;
 mod noscript;
 #[cfg(feature = "tls")]
 mod options;
+mod planted;
 mod receipts;
 mod replies;
 mod routing;
 mod sessions;
-pub(crate) mod store;
+mod store;
 mod texts;
-mod twins;
 mod undecided;

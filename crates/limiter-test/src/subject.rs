@@ -2,12 +2,14 @@
 
 mod bare;
 mod crowded;
+mod in_store;
 mod memory;
 
 use std::time::Duration;
 
 pub use bare::Bare;
 pub use crowded::Crowded;
+pub use in_store::{EPOCH, InStore, Process};
 use limiter_core::{Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage};
 pub use memory::InMemory;
 

@@ -1,4 +1,4 @@
-//! The Lua scripts of limiter-redis: each has a contract, is sent, and is compared with its twin.
+//! The Lua scripts of limiter-redis: each has a contract and is sent.
 //!
 //! A script is a file in one folder. It includes the functions in the folder `functions`.
 
@@ -6,7 +6,6 @@ use super::{File, Finding, Tree};
 
 const FOLDER: &str = "crates/limiter-redis/src/scripts";
 const TEXTS: &str = "crates/limiter-redis/src/scripts.rs";
-const TWINS: &str = "crates/limiter-redis/src/tests/twins.rs";
 
 /// The folder of what scripts include.
 const FUNCTIONS: &str = "functions/";
@@ -34,20 +33,6 @@ pub(super) fn is_sent(tree: &Tree) -> Vec<Finding> {
     let unused = scripts(tree).filter(|(_, name)| !is_included(name));
     unused
         .map(|(file, _)| file.finding(1, "script that no source includes; send it, or delete it"))
-        .collect()
-}
-
-/// The twin tests name each script, as `gcra.lua`.
-pub(super) fn is_tested(tree: &Tree) -> Vec<Finding> {
-    let twins = tree.0.iter().find(|file| file.path == TWINS).map_or("", |file| &file.text);
-    let sent = scripts(tree).filter(|(_, name)| !name.starts_with(FUNCTIONS));
-    let untested = sent.filter(|(_, name)| !twins.contains(&format!("`{name}`")));
-    untested
-        .map(|(file, name)| {
-            let message =
-                format!("{name} is not compared with a twin; do it, and name it in {TWINS}");
-            file.finding(1, message)
-        })
         .collect()
 }
 
@@ -109,13 +94,5 @@ mod tests {
         let elsewhere = ("crates/limiter-redis/src/lib.rs", all);
         let bad = [scripts.as_slice(), &[elsewhere]].concat();
         assert_eq!(found(&is_sent(&Tree::sample(&bad))), [(CHECK, 1), (CLOCK, 1)]);
-    }
-
-    #[test]
-    fn script_without_a_twin_fires() {
-        let good = Tree::sample(&[(CHECK, ""), (CLOCK, ""), (TWINS, "//! GCRA in `gcra.lua`.")]);
-        assert!(is_tested(&good).is_empty());
-        let bad = Tree::sample(&[(CHECK, ""), (RESET, ""), (TWINS, "//! `reset.lua`, gcra")]);
-        assert_eq!(found(&is_tested(&bad)), [(CHECK, 1)]);
     }
 }

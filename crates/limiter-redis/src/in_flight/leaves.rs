@@ -15,7 +15,7 @@ use crate::{
     },
     client::{ScriptClient, faults::reported},
     events::EventKind,
-    scripts::in_flight::read_leave,
+    scripts::{Scripts, in_flight::read_leave},
 };
 
 /// The time after a call that failed until the next one, doubled each time.
@@ -56,7 +56,7 @@ impl<C: ScriptClient> Shared<C> {
         }
         let Some((key, _)) = ids.first() else { return };
         let key = Bytes::clone(key);
-        let call = self.settings.scripts.leave(ids.iter().map(|(key, ids)| (*key, ids.as_slice())));
+        let call = Scripts::shared().leave(ids.iter().map(|(key, ids)| (*key, ids.as_slice())));
         let deadline = Deadline::after(self.expiry.call(), self.now());
         let (outcome, _) = self.call(&key, call, deadline, Gate::Breaker).await;
         let outcome = outcome.and_then(|reply| read_leave(&reply, ids.len()).map_err(Arc::new));

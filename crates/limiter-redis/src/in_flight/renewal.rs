@@ -17,7 +17,10 @@ use crate::{
         faults::{CallError, Outcome, reported},
     },
     events::EventKind,
-    scripts::in_flight::{PermitId, Renewed},
+    scripts::{
+        Scripts,
+        in_flight::{PermitId, Renewed},
+    },
 };
 
 /// Why permits are lost by a reply.
@@ -121,7 +124,7 @@ impl<C: ScriptClient> Renewal<C> {
             }
         }
         let of_keys = permits.iter().map(|(key, permits)| (*key, permits.as_slice()));
-        let call = shared.settings.scripts.renew(of_keys, shared.expiry.0);
+        let call = Scripts::shared().renew(of_keys, shared.expiry.0);
         let deadline = Deadline::after(shared.expiry.call(), shared.now());
         shared.events.tally.renewals.add();
         let key = self.group.first().map(|held| held.key.clone()).unwrap_or_default();

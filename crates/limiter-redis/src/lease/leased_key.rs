@@ -362,11 +362,6 @@ impl LeasedKey {
         !state.is_asking && current.iter().chain(&state.next).all(is_idle)
     }
 
-    #[cfg(test)]
-    pub(super) fn is_asking(&self) -> bool {
-        self.lock().is_asking
-    }
-
     /// Gives up all leases, and returns them with what was not spent. A reply that is under way brings no lease,
     /// and no reply does if this `is_removed` from the table.
     pub(super) fn forget(&self, is_removed: bool) -> Vec<Arc<Grant>> {

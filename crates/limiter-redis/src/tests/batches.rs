@@ -1,20 +1,17 @@
-//! Checks that are made at the same moment: they are decided as if they were made one after the other,
-//! and none waits for a runtime that ended.
+//! Checks that are made at the same moment are decided as if they were made one after the other.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
+use std::collections::BTreeSet;
+
+use futures::FutureExt as _;
+use limiter_core::{Algorithm, Cost, Policy, Timestamp};
+use limiter_test::{
+    policies::any_policy,
+    properties,
+    subject::{EPOCH, Subject},
 };
-
-use futures::poll;
-use limiter_core::{Algorithm, Cost, ErrorKind, Policy, Timestamp};
-use limiter_rig::server;
-use limiter_test::{policies::any_policy, properties, subject::Subject};
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
-use tokio::runtime::{Builder, Runtime};
 
-use super::store::{Store, on, unique};
-use crate::{RedisLimiter, connect_with};
+use super::store::{Store, decide_together, states, unique};
 
 #[test]
 fn a_batch_decides_as_its_checks_do_one_after_the_other() {
@@ -38,9 +35,9 @@ fn a_batch_decides_as_its_checks_do_one_after_the_other() {
             checks.retain(|(key, _)| !is_log || seen.insert(key.clone()));
             let expected: Vec<_> =
                 checks.iter().map(|(key, cost)| alone.decide(now, key, *cost)).collect();
-            prop_assert_eq!(together.decide_together(now, &checks), expected);
+            prop_assert_eq!(decide_together(&together, now, &checks), expected);
             for (key, _) in &checks {
-                prop_assert_eq!(together.states(key), alone.states(key));
+                prop_assert_eq!(states(&together, key), states(&alone, key));
             }
         }
         Ok(())
@@ -53,43 +50,16 @@ fn has_log(policy: &Policy) -> bool {
     policy.limits().iter().any(|limit| is_log(limit.algorithm()))
 }
 
-/// Returns a limiter of three permits whose connection runs on `runtime`, which has one thread.
-fn limiter_on(runtime: &Runtime) -> RedisLimiter {
-    let (url, options) = (server::shared_url(), on(runtime));
-    let connection = runtime.block_on(connect_with(&url, &options)).unwrap();
-    let limiter = RedisLimiter::builder(Policy::parse("test", "3/day").unwrap());
-    limiter.prefix(&unique()).deadline(Duration::from_secs(10)).build_on(connection).unwrap()
-}
-
-fn one_thread() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
-
+/// It is sent after those of others who have not left.
 #[test]
 fn the_check_of_a_caller_who_leaves_before_it_is_sent_is_not_sent() {
-    let runtime = one_thread();
-    let limiter = limiter_on(&runtime);
-    runtime.block_on(async {
-        for _ in 0..3 {
-            let mut check = limiter.check("key");
-            assert!(poll!(&mut check).is_pending());
-        }
-        // It is sent after them.
-        let decision = limiter.check("key").await.unwrap();
-        assert_eq!((decision.is_admitted(), decision.remaining()), (true, 2));
-    });
-}
-
-#[test]
-fn a_connection_whose_runtime_ended_leaves_no_check_waiting() {
-    let (connected, caller) = (one_thread(), one_thread());
-    let limiter = limiter_on(&connected);
-    let mut queued = limiter.check("key");
-    caller.block_on(async { assert!(poll!(&mut queued).is_pending()) });
-    drop(connected);
-    let start = Instant::now();
-    for check in [queued, limiter.check("key"), limiter.check("key")] {
-        assert_eq!(caller.block_on(check).unwrap_err().kind(), ErrorKind::Undetermined);
+    let store = Store::new();
+    let policy = Policy::parse("test", "3/day").unwrap();
+    let limiter = store.limiter_of(&unique(), &policy, 0);
+    store.set_clock(Timestamp::ZERO.saturating_add(EPOCH));
+    for _ in 0..3 {
+        assert!(limiter.check("key").now_or_never().is_none());
     }
-    assert!(start.elapsed() < Duration::from_secs(10));
+    let decision = store.block_on(limiter.check("key")).unwrap();
+    assert_eq!((decision.is_admitted(), decision.remaining()), (true, 2));
 }

@@ -7,13 +7,13 @@ use std::{
 };
 
 use limiter_core::{Decision, Error, ErrorKind, SystemClock, Usage};
-use limiter_rig::log::Log;
 use tokio::runtime::Builder;
 use tracing::{
     Metadata, Subscriber,
     span::{Attributes, Id, Record},
 };
 
+use self::log::Log;
 use crate::{
     client::faults::{CallError, Fault, reported},
     counters::Counters,
@@ -21,6 +21,11 @@ use crate::{
     observer::ObserverQueue,
     outage_log::OutageLog,
 };
+
+/// That of `limiter-rig`, on which these tests do not depend.
+#[path = "../../../limiter-rig/src/log.rs"]
+#[expect(unreachable_pub, reason = "it is public there")]
+mod log;
 
 const NODE: &str = "10.0.0.1:6379";
 

@@ -1,4 +1,4 @@
-//! Requests in flight on a server of twins, by a clock that the test moves.
+//! Requests in flight on a server in this process, by a clock that the test moves.
 
 mod failures;
 mod permits;

@@ -1,24 +1,20 @@
-//! The conformance rows and the laws with leases on, on a real server whose clock the tests set, together with that
-//! of the processes.
+//! The conformance rows and the laws with leases on.
 
 use std::{iter, mem, slice, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
-use limiter_core::{
-    Algorithm, Cost, Decision, LimiterFuture, Policy, Quota, Receipt, Source, Timestamp,
-};
+use limiter_core::{Algorithm, Cost, LimiterFuture, Policy, Quota, Receipt, Source, Timestamp};
 use limiter_test::{
     conformance,
     laws::{self, Law},
     oracle::Admitted,
-    policies::any_alike,
     properties,
-    schedule::{Request, Scenario, Tick, Time, mixed, traffic},
-    subject::{Operations, Subject},
+    schedule::{Request, Scenario, Tick, Time, traffic},
+    subject::{EPOCH, Operations, Subject},
 };
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
-use super::store::{EPOCH, InRedis, Store, unique};
+use super::store::{InRedis, Store, drain, states, unique};
 use crate::scripts::{LeaseTerms, Plan, Scripts};
 
 const KEY: &str = "key";
@@ -87,9 +83,9 @@ fn law_2_a_refusal_writes_nothing() {
     let law = |subject: &mut InRedis, scenario: &Scenario| {
         for Request { now, cost, .. } in scenario.requests() {
             subject.peek(now, KEY);
-            let before = subject.states(KEY);
+            let before = states(subject, KEY);
             if !subject.decide(now, KEY, cost).is_admitted() {
-                prop_assert_eq!(subject.states(KEY), before);
+                prop_assert_eq!(states(subject, KEY), before);
             }
         }
         Ok(())
@@ -245,7 +241,7 @@ fn law_1_a_fleet_stays_within_the_bound() {
                     let (number, addition, receipt) = receipts.swap_remove(place);
                     admitted.give_back(addition, fleet[number].refund(now, receipt));
                 }
-                Act::Drain => subject.drain(now),
+                Act::Drain => drain(subject, now),
                 Act::Kill => mem::forget(mem::replace(subject, process(number))),
             }
         }
@@ -305,93 +301,16 @@ fn a_reset_whose_caller_has_left_ends_the_leases_of_its_own_process() {
     let policy = Policy::parse("test", "1000/s").unwrap();
     let limiter = store.limiter_with(&unique(), &policy, |builder| builder.lease(true));
     store.set_clock(Timestamp::from_nanos(0).saturating_add(EPOCH));
-    while store.wait_for(limiter.check(KEY)).unwrap().source() != Source::Lease {}
+    while store.block_on(limiter.check(KEY)).unwrap().source() != Source::Lease {}
     assert!(limiter.reset(KEY).now_or_never().is_none());
     let sender = Arc::clone(&limiter.sender);
     let ended = async move {
         sender.under_way.ended().await;
         Ok(())
     };
-    store.wait_for(LimiterFuture::pending(ended)).unwrap();
-    let used = || store.wait_for(limiter.peek(KEY)).unwrap().used();
+    store.block_on(LimiterFuture::pending(ended)).unwrap();
+    let used = || store.block_on(limiter.peek(KEY)).unwrap().used();
     assert_eq!(used(), 0);
-    assert!(store.wait_for(limiter.check(KEY)).unwrap().is_admitted());
+    assert!(store.block_on(limiter.check(KEY)).unwrap().is_admitted());
     assert!(used() > 0);
-}
-
-/// A limiter that gives its leases back before another policy takes its turn.
-struct Draining(InRedis);
-
-impl Subject for Draining {
-    fn tick(&self) -> Duration {
-        self.0.tick()
-    }
-
-    fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
-        self.0.decide(now, key, cost)
-    }
-
-    fn switch(&mut self, policy: &Policy) {
-        self.0.switch(policy);
-    }
-
-    fn decide_by(&mut self, now: Timestamp, policy: &Policy, key: &str, cost: Cost) -> Decision {
-        if self.0.policy() != *policy {
-            self.0.drain(now);
-        }
-        self.0.decide_by(now, policy, key, cost)
-    }
-}
-
-/// Law 9: a lease that is held while a faster quota charges is the exception.
-#[test]
-fn law_9_quotas_that_take_turns_stay_within_the_bound() {
-    let store = Store::new();
-    run(&mixed(any_alike(), Tick::Micro, Time::Forward, 60), |scenario| {
-        let policies: Vec<_> = scenario.policies().cloned().collect();
-        let subject = store.process_of(&unique(), &policies, true);
-        laws::never_over(&mut Draining(subject), &scenario)
-    });
-}
-
-#[test]
-fn law_9_what_one_quota_leases_counts_for_the_others() {
-    let store = Store::new();
-    let policy = Policy::parse("test", "10000/s").unwrap();
-    let other = Policy::parse("other", "20000/s").unwrap();
-    let mut subject = store.process_of(&unique(), &[policy.clone(), other.clone()], true);
-    let now = Timestamp::from_nanos(0);
-    let mut leased = 0;
-    for _ in 0..1_000 {
-        let decision = subject.decide_by(now, &policy, KEY, Cost::ONE);
-        assert!(decision.is_admitted());
-        leased += u64::from(decision.source() == Source::Lease);
-    }
-    assert!(leased > 900, "{leased}");
-    subject.switch(&other);
-    assert!(subject.peek(now, KEY).used() >= 1_000);
-    let left = subject.peek(now, KEY).remaining();
-    assert!(subject.decide(now, KEY, Cost::of(left)).is_admitted());
-    assert!(left <= 19_000, "{left}");
-}
-
-/// The exception of law 9: a debt drains at the faster pace of the quota that charged last, while a lease under the
-/// former quota lasts.
-#[test]
-fn law_9_a_faster_quota_is_added_to_the_leases_that_are_held() {
-    let store = Store::new();
-    let [slow, fast] = [("slow", "100/s"), ("fast", "10000/s")];
-    let [slow, fast] = [slow, fast].map(|(name, quota)| Policy::parse(name, quota).unwrap());
-    let policies = [slow.clone(), fast.clone()];
-    let mut subject = store.process_of(&unique(), &policies, true);
-    let now = Timestamp::from_nanos(0);
-    while subject.decide_by(now, &slow, KEY, Cost::ONE).source() != Source::Lease {}
-    let used = subject.peek(now, KEY).used();
-    assert!(subject.decide_by(now, &fast, KEY, Cost::ONE).is_admitted());
-    // 100 times faster than by the quota that leased them.
-    let later = now.saturating_add(Duration::from_millis(10));
-    assert!(subject.decide_by(later, &fast, KEY, Cost::of(10_000)).is_admitted());
-    let more = (0..).take_while(|_| subject.decide_by(later, &slow, KEY, Cost::ONE).is_admitted());
-    let more = more.count();
-    assert!((1..=usize::try_from(used).unwrap()).contains(&more), "{more} of {used}");
 }

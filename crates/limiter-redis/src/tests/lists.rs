@@ -1,12 +1,6 @@
 //! Lists of demands: all are charged, or none, by one call where their keys are in one slot.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use limiter_core::{
     Cost, Demand, ErrorKind, JointDecision, Key, Limiter, LimiterFuture, Policy, Quota, Source,
@@ -17,20 +11,20 @@ use limiter_test::{
     lists::{self, lists},
     properties,
     schedule::Tick,
+    subject::EPOCH,
 };
 use proptest::test_runner::TestRunner;
-use tokio::runtime::Handle;
 
-use super::store::{EPOCH, Store, unique};
-use crate::{
-    CallError, ConnectOptions, Connection, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
-    connect_with,
+use super::{
+    client::Client,
+    store::{Store, unique},
 };
+use crate::RedisLimiter;
 
 /// Limiters of one client, on a clock that a test sets.
 struct Siblings {
     store: Arc<Store>,
-    first: RedisLimiter,
+    first: RedisLimiter<Client>,
 }
 
 impl Siblings {
@@ -59,7 +53,7 @@ impl lists::Store for Siblings {
     }
 
     fn wait_for<T>(&self, future: LimiterFuture<T>) -> T {
-        self.store.wait_for(future).unwrap()
+        self.store.block_on(future).unwrap()
     }
 }
 
@@ -79,54 +73,14 @@ fn laws_of_lists_in_a_cluster() {
     laws_hold_on(&Store::on_cluster(), 12);
 }
 
-/// A connection that counts calls.
-#[derive(Clone)]
-struct Counting {
-    connection: Connection,
-    calls: Arc<AtomicU64>,
-    spans_slots: bool,
-}
-
-impl ScriptClient for Counting {
-    async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
-        let reply = self.connection.run(call, within).await?;
-        self.calls.fetch_add(1, Relaxed);
-        Ok(reply)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.connection.spawn(task);
-    }
-
-    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
-        self.connection.sleep(time)
-    }
-
-    fn supports_batches(&self) -> bool {
-        self.spans_slots
-    }
-}
-
-/// Returns a server, and the number of calls to it that got a reply.
-fn counting(spans_slots: bool) -> (Arc<Store<Counting>>, Arc<AtomicU64>) {
-    let calls = Arc::<AtomicU64>::default();
-    let counted = Arc::clone(&calls);
-    let store = Store::with(async |url| {
-        let options = ConnectOptions::new().with_runtime(Handle::current());
-        let connection = connect_with(url, &options).await.unwrap();
-        Counting { connection, calls: counted, spans_slots }
-    });
-    (store, calls)
-}
-
 /// Limiters of requests, tokens and a tenant, with so many cached denials.
-struct Three<C: ScriptClient> {
-    store: Arc<Store<C>>,
-    limiters: [RedisLimiter<C>; 3],
+struct Three {
+    store: Arc<Store>,
+    limiters: [RedisLimiter<Client>; 3],
 }
 
-impl<C: ScriptClient> Three<C> {
-    fn on(store: Arc<Store<C>>, denials: usize) -> Self {
+impl Three {
+    fn on(store: Arc<Store>, denials: usize) -> Self {
         let policy = |text: &str| {
             let (name, quota) = text.split_once(' ').unwrap();
             Policy::parse(name, quota).unwrap()
@@ -151,7 +105,12 @@ impl<C: ScriptClient> Three<C> {
     }
 
     fn decide(&self, demands: &[Demand<'_>]) -> JointDecision {
-        self.store.wait_for(decide(demands)).unwrap()
+        self.store.block_on(decide(demands)).unwrap()
+    }
+
+    /// Returns how many calls there were since the last time.
+    fn calls(&self) -> usize {
+        self.store.client.sent().len()
     }
 
     fn remaining(&self, tenant: &str) -> [u64; 3] {
@@ -159,7 +118,7 @@ impl<C: ScriptClient> Three<C> {
         let mut limiters = self.limiters.iter().zip(keys);
         [(); 3].map(|()| {
             let (limiter, key) = limiters.next().unwrap();
-            self.store.wait_for(limiter.peek(Key::from(key))).unwrap().remaining()
+            self.store.block_on(limiter.peek(Key::from(key))).unwrap().remaining()
         })
     }
 }
@@ -171,15 +130,12 @@ fn refusing(joint: &JointDecision) -> Vec<(usize, Option<u64>)> {
 
 #[test]
 fn one_server_decides_on_a_list_by_one_call() {
-    let (store, calls) = counting(true);
-    let three = Three::on(store, 0);
-    // A call that finds no script is sent once more.
-    let _ = three.remaining("acme");
+    let three = Three::on(Store::new(), 0);
     drop(three.decide(&three.demands("acme", [1, 1, 1])));
-    let before = calls.load(Relaxed);
+    three.calls();
     let joint = three.decide(&three.demands("acme", [2, 300, 2]));
     assert!(joint.is_admitted());
-    assert_eq!(calls.load(Relaxed) - before, 1);
+    assert_eq!(three.calls(), 1);
     assert_eq!(joint.decision(1).unwrap().remaining(), 699);
     assert_eq!(three.remaining("acme"), [7, 699, 2]);
 
@@ -194,7 +150,7 @@ fn one_server_decides_on_a_list_by_one_call() {
     assert_eq!((never.retry_after(), refusing(&never)), (None, vec![(2, None)]));
 
     for (index, receipt) in three.decide(&three.demands("acme", [1, 99, 1])).into_receipts() {
-        let back = three.store.wait_for(three.limiters[index].refund(receipt)).unwrap();
+        let back = three.store.block_on(three.limiters[index].refund(receipt)).unwrap();
         assert_eq!(back, [1, 99, 1][index]);
     }
     assert_eq!(three.remaining("acme"), [7, 699, 2]);
@@ -212,7 +168,7 @@ fn a_demand_that_only_asks_is_never_charged() {
     };
     assert!(three.decide(&list(1_000)).is_admitted());
     assert_eq!(three.remaining("acme")[..2], [9, 1_000]);
-    let _ = three.store.wait_for(tokens.check("alice")).unwrap();
+    let _ = three.store.block_on(tokens.check("alice")).unwrap();
     let joint = three.decide(&list(1_000));
     assert_eq!(refusing(&joint), [(0, Some(60))]);
     assert_eq!(three.remaining("acme")[..2], [9, 999]);
@@ -220,15 +176,14 @@ fn a_demand_that_only_asks_is_never_charged() {
 
 #[test]
 fn a_cached_denial_refuses_a_list_without_a_call() {
-    let (store, calls) = counting(true);
-    let three = Three::on(store, 100);
+    let three = Three::on(Store::new(), 100);
     let list = three.demands("acme", [11, 1, 1]);
     assert_eq!(refusing(&three.decide(&list)), [(0, None)]);
-    let before = calls.load(Relaxed);
+    three.calls();
     let joint = three.decide(&list);
     assert_eq!(joint.decision(0).unwrap().source(), Source::Cache);
     assert!(joint.decision(1).is_none());
-    assert_eq!(calls.load(Relaxed), before);
+    assert_eq!(three.calls(), 0);
     assert_eq!(three.limiters[0].counters().cached, 1);
 }
 
@@ -248,12 +203,10 @@ fn a_cluster_decides_in_turn_and_gives_back() {
 
 #[test]
 fn demands_of_one_slot_are_one_call() {
-    let (store, calls) = counting(false);
-    let three = Three::on(store, 100);
+    let three = Three::on(Store::on_cluster(), 100);
     let decide = |costs| {
-        let before = calls.load(Relaxed);
         let joint = three.decide(&three.demands("acme", costs));
-        (refusing(&joint), calls.load(Relaxed) - before)
+        (refusing(&joint), three.calls())
     };
     // One for alice's requests and tokens, and one for the tenant.
     assert_eq!(decide([1, 1, 5]), (vec![], 2));
@@ -266,7 +219,7 @@ fn demands_of_one_slot_are_one_call() {
 
 #[test]
 fn leased_permits_are_spent_first_and_are_returned() {
-    let (store, calls) = counting(true);
+    let store = Store::new();
     let policy = |name, text| Policy::parse(name, text).unwrap();
     let users = policy("users", "1000/s burst 1000");
     let users = store.limiter_with(&unique(), &users, |builder| builder.lease(true));
@@ -276,9 +229,9 @@ fn leased_permits_are_spent_first_and_are_returned() {
     let is_admitted = |tenant: u64| {
         let [one, cost] = [Cost::ONE, Cost::of(tenant)];
         let list = [Demand::new(&tenants, "acme", cost), Demand::new(&users, "alice", one)];
-        store.wait_for(decide(&list)).unwrap().is_admitted()
+        store.block_on(decide(&list)).unwrap().is_admitted()
     };
-    let check = || store.wait_for(users.check("alice")).unwrap();
+    let check = || store.block_on(users.check("alice")).unwrap();
     for _ in 0..100 {
         assert!(check().is_admitted());
     }
@@ -292,10 +245,10 @@ fn leased_permits_are_spent_first_and_are_returned() {
     assert_eq!(check().remaining(), before.remaining() - 1);
 
     while check().is_admitted() {}
-    let before = calls.load(Relaxed);
+    store.client.sent();
     assert!(!is_admitted(1));
-    assert_eq!(calls.load(Relaxed), before);
-    assert_eq!(store.wait_for(tenants.peek("acme")).unwrap().remaining(), 1);
+    assert!(store.client.sent().is_empty());
+    assert_eq!(store.block_on(tenants.peek("acme")).unwrap().remaining(), 1);
 }
 
 #[test]
@@ -305,9 +258,9 @@ fn limiters_with_the_same_states_are_no_list() {
     let policy = Policy::gcra("second", Quota::per_second(1));
     let [one, other] = [(); 2].map(|()| first.sibling(&policy).unwrap());
     let list = [&one, &other].map(|limiter| Demand::new(limiter, "alice", Cost::ONE));
-    let error = store.wait_for(decide(&list)).unwrap_err();
+    let error = store.block_on(decide(&list)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
     assert!(error.to_string().contains(r#""second" and "second" have the same states"#), "{error}");
-    let error = first.sibling(&Policy::gcra("first", Quota::per_hour(1))).unwrap_err();
+    let error = first.sibling(&Policy::gcra("first", Quota::per_hour(1))).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
 }

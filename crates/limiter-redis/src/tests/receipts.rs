@@ -19,19 +19,6 @@ fn gcra(window: Duration, burst: u64) -> Policy {
     Policy::gcra("test", Quota::new(1, window).unwrap().try_with_burst(burst).unwrap())
 }
 
-/// The receipt's mark is in units of the quota that charged it.
-#[test]
-fn a_receipt_of_another_quota_gives_nothing_back() {
-    let slow = gcra(Duration::from_secs(100), 10);
-    let fast = gcra(Duration::from_millis(100), 10);
-    let mut limiter = Store::new().limiter(slow.clone());
-    let reservation = limiter.reserve(at(0), "key", Cost::of(5), Duration::ZERO);
-    assert!(limiter.decide_by(at(1), &fast, "key", Cost::ONE).is_admitted());
-    let before = limiter.peek(at(1), "key");
-    assert_eq!(limiter.refund(at(1), reservation.into_receipt().unwrap()), 0);
-    assert_eq!(limiter.peek(at(1), "key"), before);
-}
-
 /// Once nothing was returned, because the refund stopped at what was reserved behind it.
 #[test]
 fn a_refund_before_a_reservation_behind_it_gives_back_what_it_can() {

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::{future::join_all, poll};
 use limiter_core::{Decision, Error, ErrorKind, Limit, Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_rig::server::Server;
-use tokio::time::timeout;
+use tokio::{runtime::Builder, time::timeout};
 
 use crate::{builder, connect_here, faults::recover, patient};
 
@@ -150,6 +150,20 @@ async fn callers_who_leave_before_the_deadline_let_the_breaker_open() {
         let result = timeout(Duration::from_millis(5), limiter.check("key")).await;
         assert!(!matches!(result, Ok(Ok(_))), "{result:?}");
         assert!(start.elapsed() < Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn a_connection_whose_runtime_ended_leaves_no_check_waiting() {
+    let one_thread = || Builder::new_current_thread().enable_all().build().unwrap();
+    let (connected, caller, server) = (one_thread(), one_thread(), Server::start());
+    let connection = connected.block_on(connect_here(&server.url()));
+    let limiter = builder(3).deadline(LONG).build_on(connection).unwrap();
+    let mut queued = limiter.check("key");
+    caller.block_on(async { assert!(poll!(&mut queued).is_pending()) });
+    drop(connected);
+    for check in [queued, limiter.check("key"), limiter.check("key")] {
+        assert_eq!(caller.block_on(check).unwrap_err().kind(), ErrorKind::Undetermined);
     }
 }
 

@@ -5,7 +5,7 @@
 //! shortest schedule by which it exceeds the bound, so that a clause without a purpose would be noticed.
 //!
 //! A model is of a rule, not of the code. So that the two can't drift apart, each has a module `code`, which compares them
-//! in all the states that the model reaches: with GCRA in memory, and with the twins of the scripts.
+//! in all the states that the model reaches: with GCRA in memory, and with the scripts.
 
 #![expect(
     clippy::unwrap_used,

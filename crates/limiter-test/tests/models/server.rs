@@ -1,11 +1,35 @@
-//! A key under GCRA on a server that runs the twins of the scripts.
+//! A key under GCRA on a server that runs the scripts.
 
-use limiter_twins::{Reply, Server, Value};
+use std::{
+    collections::BTreeMap,
+    sync::{LazyLock, Mutex},
+};
+
+use limiter_double::{Reply, Server, Value};
 
 use crate::admissions::Units;
 
 /// A moment at which everything happens, in microseconds of Unix time. A unit is a microsecond.
 const NOW: i64 = 1_702_080_000_000_000;
+
+/// The scripts as they are sent, which a test of limiter-redis compares.
+const TEXTS: [(&str, &str); 3] = [
+    ("lease", include_str!("../../../../docs/scripts/lease.lua")),
+    ("policy", include_str!("../../../../docs/scripts/policy.lua")),
+    ("refund", include_str!("../../../../docs/scripts/refund.lua")),
+];
+
+/// A server without keys, of which each key has a clone, and the scripts' digests.
+static LOADED: LazyLock<(Mutex<Server>, BTreeMap<&str, String>)> = LazyLock::new(|| {
+    let mut server = Server::default();
+    let digests = TEXTS.map(|(name, text)| {
+        let Reply::Bulk(digest) = server.execute(&["SCRIPT", "LOAD", text], NOW) else {
+            panic!("{name} is not loaded");
+        };
+        (name, String::from_utf8(digest).unwrap())
+    });
+    (Mutex::new(server), BTreeMap::from(digests))
+});
 
 const KEYS: [&str; 2] = ["key", "key:latest-end"];
 
@@ -55,8 +79,7 @@ pub(crate) struct Key {
 impl Key {
     /// Returns a key with a debt and with leases that end after some time at the latest.
     pub(crate) fn new(quota: Quota, debt: Units, latest_end: Units) -> Self {
-        let names = ["policy", "lease", "refund"];
-        let mut server = Server::new(names.map(|name| (name, name)));
+        let mut server = LOADED.0.lock().unwrap().clone();
         let at = |units| NOW + i64::from(units);
         let state = format!("{}{}", at(debt), quota.text());
         for (key, value, is_set) in
@@ -122,7 +145,7 @@ impl Key {
 
     fn call(&mut self, script: &str, keys: &[&str], rest: Vec<String>) -> Reply {
         let count = keys.len().to_string();
-        let words = ["EVAL", script, &count].into_iter().chain(keys.iter().copied());
+        let words = ["EVALSHA", &LOADED.1[script], &count].into_iter().chain(keys.iter().copied());
         let words: Vec<_> = words.chain(rest.iter().map(String::as_str)).collect();
         self.server.execute(&words, NOW)
     }

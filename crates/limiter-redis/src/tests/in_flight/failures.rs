@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn a_permit_that_is_not_renewed_is_lost_just_before_it_expires() {
     for fate in [Fate::LostRequest, Fate::Refused("LOADING"), Fate::Refused("ERR odd")] {
-        let mut world = World::new();
+        let world = World::new();
         let limiter = world.limiter(1);
         let permit = world.enter(&limiter, "alice");
         let mut lost = world.start(limiter_core::LimiterFuture::pending({
@@ -39,7 +39,7 @@ fn a_permit_that_is_not_renewed_is_lost_just_before_it_expires() {
         drop(permit);
         assert_eq!((limiter.held(), limiter.counters().permits_lost), (0, 1));
         world.advance(30 * SECOND);
-        assert_eq!(world.tasks(), 0);
+        assert_eq!(world.store.tasks(), 0);
         lost = world.start(limiter_core::LimiterFuture::ready(Ok(())));
         assert!(lost.take().is_some());
     }
@@ -47,7 +47,7 @@ fn a_permit_that_is_not_renewed_is_lost_just_before_it_expires() {
 
 #[test]
 fn a_renewal_that_failed_is_repeated_in_time() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1);
     let permit = world.enter(&limiter, "alice");
     world.fate(|_| Fate::LostRequest);
@@ -63,9 +63,9 @@ fn a_renewal_that_failed_is_repeated_in_time() {
 
 #[test]
 fn renewals_pass_an_open_breaker() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.builder(1).breaker(1, Duration::from_millis(200));
-    let limiter = limiter.build_on(world.client.clone()).unwrap();
+    let limiter = limiter.build_on(world.client()).unwrap();
     let permit = world.enter(&limiter, "alice");
     world.fate(|name| if name == "renew" { Fate::Served } else { Fate::LostRequest });
     world.advance(Duration::from_millis(9_900));
@@ -82,7 +82,7 @@ fn renewals_pass_an_open_breaker() {
 
 #[test]
 fn a_process_that_was_stopped_sees_by_the_clock_that_a_permit_is_lost() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1);
     let permit = world.enter(&limiter, "alice");
     let lost = permit.lost();
@@ -105,7 +105,7 @@ fn a_process_that_was_stopped_sees_by_the_clock_that_a_permit_is_lost() {
 
 #[test]
 fn a_reply_after_the_expiry_is_no_admission() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1);
     world.fate(|_| Fate::Late(Duration::from_millis(10)));
     let entry = world.start(limiter.enter("alice"));
@@ -120,7 +120,7 @@ fn a_reply_after_the_expiry_is_no_admission() {
 
 #[test]
 fn a_permit_whose_reply_is_lost_is_given_back() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1);
     world.fate(|name| if name == "enter" { Fate::LostReply } else { Fate::Served });
     let entry = world.start(limiter.enter("alice"));
@@ -136,13 +136,13 @@ fn a_permit_whose_reply_is_lost_is_given_back() {
 
 #[test]
 fn releases_are_repeated_until_the_permit_expires() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1);
     let permit = world.enter(&limiter, "alice");
     world.fate(|name| if name == "leave" { Fate::LostRequest } else { Fate::Served });
     drop(permit);
     world.advance(20 * SECOND);
-    let drained = world.tasks();
+    let drained = world.store.tasks();
     assert!(drained > 0 && world.calls().len() > 5);
     world.fate(|_| Fate::Served);
     world.advance(2 * SECOND);
@@ -152,7 +152,7 @@ fn releases_are_repeated_until_the_permit_expires() {
     world.fate(|name| if name == "leave" { Fate::LostRequest } else { Fate::Served });
     drop(permit);
     world.advance(40 * SECOND);
-    assert_eq!((limiter.counters().releases_failed, world.tasks()), (1, 0));
+    assert_eq!((limiter.counters().releases_failed, world.store.tasks()), (1, 0));
     assert!(world.events().contains(&"release_failed".to_owned()));
     // Its place is free, because it has expired.
     assert!(world.ask(limiter.enter("alice")).unwrap().is_admitted());
@@ -162,7 +162,7 @@ fn releases_are_repeated_until_the_permit_expires() {
 #[test]
 fn a_permit_that_was_lost_is_not_counted_as_one_that_was_not_given_back() {
     for is_dropped in [true, false] {
-        let mut world = World::new();
+        let world = World::new();
         let limiter = world.limiter(1);
         let permit = world.enter(&limiter, "alice");
         world.fate(|_| Fate::LostRequest);
@@ -180,12 +180,12 @@ fn a_permit_that_was_lost_is_not_counted_as_one_that_was_not_given_back() {
 
 #[test]
 fn tasks_that_were_dropped_with_their_runtime_are_started_anew() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(2);
     let first = world.enter(&limiter, "alice");
     world.fate(|name| if name == "renew" { Fate::LostRequest } else { Fate::Served });
     world.advance(Duration::from_millis(10_100));
-    world.drop_tasks();
+    world.store.drop_tasks();
     world.fate(|_| Fate::Served);
     let second = world.enter(&limiter, "alice");
     world.advance(15 * SECOND);
@@ -199,9 +199,9 @@ fn tasks_that_were_dropped_with_their_runtime_are_started_anew() {
 
 #[test]
 fn the_share_decides_without_the_store() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.builder(5).local_share(NonZeroU32::new(2).unwrap());
-    let limiter = limiter.build_on(world.client.clone()).unwrap();
+    let limiter = limiter.build_on(world.client()).unwrap();
     let stored = world.enter(&limiter, "alice");
     world.fate(|_| Fate::Refused("LOADING"));
     let mut asked: Vec<_> = (0..3).map(|_| world.start(limiter.enter("alice"))).collect();
@@ -226,7 +226,7 @@ fn the_share_decides_without_the_store() {
 
 #[test]
 fn without_a_share_the_error_is_returned() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1);
     world.fate(|_| Fate::Refused("LOADING"));
     let (entry, peeked) = (world.start(limiter.enter("a")), world.start(limiter.peek("a")));

@@ -11,7 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_short_request_costs_two_calls() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(3);
     for _ in 0..10 {
         let permit = world.enter(&limiter, "alice");
@@ -26,13 +26,13 @@ fn a_short_request_costs_two_calls() {
     assert_eq!((counters.admitted, counters.renewals), (10, 0));
     // Nothing is held, so no task waits.
     world.advance(10 * SECOND);
-    assert_eq!(world.tasks(), 0);
+    assert_eq!(world.store.tasks(), 0);
     assert!(world.calls().is_empty() && world.events().is_empty());
 }
 
 #[test]
 fn as_many_are_admitted_as_the_limit() {
-    let mut world = World::new();
+    let world = World::new();
     let limiters = [world.limiter(3), world.limiter(3)];
     let permits: Vec<_> =
         [0, 1, 0].iter().map(|process| world.enter(&limiters[*process], "alice")).collect();
@@ -59,7 +59,7 @@ fn as_many_are_admitted_as_the_limit() {
 
 #[test]
 fn permits_that_are_dropped_together_are_given_back_in_one_call() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1_000);
     let permits: Vec<_> =
         (0..300_u32).map(|n| world.enter(&limiter, ["a", "b", "c"][n as usize % 3])).collect();
@@ -72,7 +72,7 @@ fn permits_that_are_dropped_together_are_given_back_in_one_call() {
 
 #[test]
 fn long_requests_are_renewed_three_times_an_expiry_in_one_call() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1_000);
     let mut permits = Vec::new();
     for n in 0..100_u32 {
@@ -97,7 +97,7 @@ fn long_requests_are_renewed_three_times_an_expiry_in_one_call() {
 
 #[test]
 fn in_a_cluster_each_slot_has_a_call() {
-    let mut world = World::cluster();
+    let world = World::cluster();
     let limiter = world.limiter(10);
     let permits: Vec<_> =
         ["a", "b", "a", "c"].iter().map(|key| world.enter(&limiter, key)).collect();
@@ -112,7 +112,7 @@ fn in_a_cluster_each_slot_has_a_call() {
 
 #[test]
 fn a_node_of_a_cluster_behind_a_plain_address_gets_calls_of_one_slot() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(10);
     let permits: Vec<_> = ["a", "b"].iter().map(|key| world.enter(&limiter, key)).collect();
     let mut is_first = true;
@@ -133,7 +133,7 @@ fn a_node_of_a_cluster_behind_a_plain_address_gets_calls_of_one_slot() {
 
 #[test]
 fn a_permit_that_others_have_replaced_is_lost() {
-    let mut world = World::new();
+    let world = World::new();
     let (limiter, other) = (world.limiter(1), world.limiter(1));
     let permit = world.enter(&limiter, "alice");
     let mut lost = Box::pin(permit.lost());
@@ -156,7 +156,7 @@ fn a_permit_that_others_have_replaced_is_lost() {
 
 #[test]
 fn permits_that_the_store_has_lost_are_restored() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(2);
     let permits = [(); 2].map(|()| world.enter(&limiter, "alice"));
     world.command(&["FLUSHALL"]);
@@ -168,7 +168,7 @@ fn permits_that_the_store_has_lost_are_restored() {
 
 #[test]
 fn a_release_follows_an_outstanding_renewal() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1);
     let permit = world.enter(&limiter, "alice");
     world.fate(|name| match name {
@@ -190,7 +190,7 @@ fn a_release_follows_an_outstanding_renewal() {
 
 #[test]
 fn a_caller_that_leaves_leaves_no_permit() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1);
     // Before the request was sent.
     let entry = limiter.enter("alice");
@@ -218,7 +218,7 @@ fn a_caller_that_leaves_leaves_no_permit() {
 
 #[test]
 fn a_reset_frees_the_key() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1);
     let permit = world.enter(&limiter, "alice");
     world.ask(limiter.reset("alice")).unwrap();
@@ -232,7 +232,7 @@ fn a_reset_frees_the_key() {
 
 #[test]
 fn a_key_that_is_no_permits_is_an_unexpected_error() {
-    let mut world = World::new();
+    let world = World::new();
     let limiter = world.limiter(1);
     let key = String::from_utf8(limiter.stored_key("alice").unwrap()).unwrap();
     world.command(&["SET", &key, "text"]);

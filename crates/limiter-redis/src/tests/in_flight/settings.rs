@@ -30,7 +30,7 @@ fn invalid_settings_are_errors_that_quote_them() {
         (world.builder(1).key_secret("short"), "invalid key secret"),
         (world.builder(1).breaker(0, Duration::from_millis(100)), "breaker with 0 failures"),
     ] {
-        let error = builder.build_on(world.client.clone()).err().expect(message);
+        let error = builder.build_on(world.client()).err().expect(message);
         assert!(error.to_string().contains(message), "{error}");
     }
     let limiter = world.limiter(2);
@@ -49,10 +49,10 @@ fn keys_follow_the_conventions() {
     let limiter = world.limiter(1);
     assert_eq!(limiter.stored_key("alice").unwrap(), b"limiter:{salice}:test:inflight");
     let limiter = RedisInFlight::builder("a:b/c", 1).prefix("shop");
-    let limiter = limiter.build_on(world.client.clone()).unwrap();
+    let limiter = limiter.build_on(world.client()).unwrap();
     assert_eq!(limiter.stored_key("alice").unwrap(), b"shop:{salice}:a%3Ab%2Fc:inflight");
     assert_eq!(limiter.stored_key(Key::secret("x")).unwrap_err().kind(), ErrorKind::InvalidSetting);
-    let limiter = world.builder(1).key_secret([7; 16]).build_on(world.client.clone()).unwrap();
+    let limiter = world.builder(1).key_secret([7; 16]).build_on(world.client()).unwrap();
     let stored = String::from_utf8(limiter.stored_key(Key::secret("sk-1")).unwrap()).unwrap();
     assert!(stored.starts_with("limiter:{@") && stored.ends_with("}:test:inflight"), "{stored}");
 }

@@ -1,4 +1,4 @@
-//! The right rule is that of the twins of the scripts `lease`, `policy` and `refund`.
+//! The right rule is that of the scripts `lease`, `policy` and `refund`.
 
 use std::{collections::BTreeSet, sync::Arc};
 

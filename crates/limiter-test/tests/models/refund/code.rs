@@ -1,4 +1,4 @@
-//! The right rule is that of GCRA in memory and of the twins of the scripts.
+//! The right rule is that of GCRA in memory and of the scripts.
 
 use std::{collections::BTreeSet, time::Duration};
 

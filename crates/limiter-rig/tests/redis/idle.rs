@@ -2,25 +2,23 @@
 
 use allocation_counter::{AllocationInfo, measure};
 use limiter_core::{Policy, Quota};
-use limiter_rig::server;
+use limiter_redis::RedisLimiter;
+use limiter_rig::server::Server;
 use tokio::runtime::Builder;
 
-use super::store::on;
-use crate::{RedisLimiter, connect_with};
+use crate::connect_here;
 
 // On this thread instead of one of its own, because allocations are counted by thread.
 #[test]
 fn an_idle_limiter_allocates_less_than_64_kib() {
-    let url = server::shared_url();
+    let server = Server::start();
     let (mut runtime, mut connection, mut limiter) = (None, None, None);
     let of_runtime = measure(|| {
         runtime = Some(Builder::new_current_thread().enable_all().build().unwrap());
     });
     let runtime = runtime.unwrap();
-    let of_connection = measure(|| {
-        let connected = runtime.block_on(connect_with(&url, &on(&runtime)));
-        connection = Some(connected.unwrap());
-    });
+    let of_connection =
+        measure(|| connection = Some(runtime.block_on(connect_here(&server.url()))));
     let of_limiter = measure(|| {
         let policy = Policy::gcra("test", Quota::per_second(1));
         let builder = RedisLimiter::builder(policy);

@@ -1,0 +1,337 @@
+//! Values that no script has left: no script fails on one, none writes without end, and the key heals.
+
+use std::{collections::BTreeMap, slice, time::Duration};
+
+use bytes::Bytes;
+use limiter_core::{Algorithm, Cost, Decision, Limit, Policy, Quota, Slots};
+use limiter_double::{Reply, Server, commands};
+use limiter_test::{policies::any_several, properties};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    sample::select,
+    test_runner::{TestCaseError, TestRunner},
+};
+
+use crate::{
+    ScriptCall,
+    scripts::{
+        self, Ask, Charge, Charged, Demand, Plan, PolicyReply, PolicyRequest, Route, Scripts,
+    },
+};
+
+/// When values are planted, in microseconds of Unix time.
+const START: i64 = 1_702_080_000_000_000;
+
+/// Later than any span and horizon that a state can have.
+const MUCH_LATER: i64 = START + 250_000_000_000_000;
+
+/// The most writes to a key by a call.
+const MOST_WRITES: i64 = 5;
+
+/// Counts the commands of a script that write. The reply is their number, and the script's own reply.
+const COUNTED: &str = "
+local server, writes = redis, 0
+local function counted(call, command, ...)
+  if ({ WRITING })[command] then
+    writes = writes + 1
+  end
+  return call(command, ...)
+end
+local redis = {
+  call = function(...) return counted(server.call, ...) end,
+  pcall = function(...) return counted(server.pcall, ...) end,
+}
+local reply = (function()
+SCRIPT
+end)()
+return { writes, reply }
+";
+
+/// Returns digits of which some are times near the start.
+fn numbers() -> BoxedStrategy<String> {
+    prop_oneof![
+        4 => "170208000[0-9]{7}",
+        2 => "17020[0-9]{11}",
+        3 => "[0-9]{1,7}",
+        2 => (1..=366 * 86_400_u64).prop_map(|seconds| format!("{seconds}000000")),
+        1 => "[0-9]{14,18}",
+        1 => "[0-9]{60,70}",
+        1 => "170208000[0-9]{7}\\.[0-9]{4}",
+        1 => "[0-9]{1,9}\\.[0-9]{4}",
+        1 => select(vec!["", "0", "00", "-", "-1", "x", "1e15", "nan", "0x1", "9007199254740993"])
+            .prop_map(Into::into),
+    ]
+    .boxed()
+}
+
+/// Returns texts with about as many numbers as states have.
+fn texts() -> impl Strategy<Value = String> {
+    let near = |count| {
+        let words = ("170208000[0-9]{7}", vec(numbers(), count));
+        words.prop_map(|(at, rest)| [vec![at], rest].concat().join(" "))
+    };
+    let fine = ("170208000[0-9]{7}\\.[0-9]{4}", "[0-9]{1,4}\\.[0-9]{4}", "[0-9]{4,9}\\.[0-9]{4}");
+    let one = prop_oneof![
+        4 => near(2),
+        4 => near(3),
+        4 => near(4),
+        1 => near(6),
+        2 => fine.prop_map(|(tat, increment, reach)| format!("{tat} {increment} {reach}")),
+        2 => vec(numbers(), 1..7).prop_map(|words| words.join(" ")),
+        1 => select(vec!["", "-", " -"]).prop_map(Into::into),
+    ];
+    vec(one, 1..=3).prop_map(|texts| texts.join(", "))
+}
+
+/// Returns lists, most of them with entries in the order of their times and a header that can be read.
+fn lists() -> impl Strategy<Value = Vec<String>> {
+    let gap = prop_oneof![Just(1_i64), 1..=1_000_i64, 1..=200_000_i64];
+    let entries = vec((gap, prop_oneof![3 => 1..=3_i64, 1 => 1..=1_000_i64]), 1..80);
+    let slot = prop_oneof![Just(1_i64), 1..=1_000_i64];
+    let span = prop_oneof![Just(1_000_i64), Just(1_000_000), 1..=2_000_000_i64];
+    let last = prop_oneof![3 => -1_000_000..=0_i64, 1 => -1_000_000..=1_000_000_i64];
+    let sound = (entries, slot, span, 0..=1_000_000_i64, last, 1..=100_i64).prop_map(
+        |(entries, slot, span, horizon, last, largest)| {
+            let length: i64 = entries.iter().map(|(gap, _)| gap).sum();
+            let total: i64 = entries.iter().map(|(_, count)| count).sum();
+            let mut at = START + last - length;
+            let mut texts = entries.iter().map(|(gap, count)| {
+                at += gap;
+                format!("{at} {count}")
+            });
+            let newest = texts.next_back().unwrap();
+            let mut older: Vec<_> = texts.collect();
+            let head = format!("{newest} {total} {largest} {slot} {} {horizon}", span.max(slot));
+            older.insert(0, head);
+            older
+        },
+    );
+    let element =
+        || prop_oneof![1 => numbers(), 3 => "170208000[0-9]{7} [0-9]{1,3}", 2 => "[0-9]{1,3}"];
+    let words =
+        ("170208000[0-9]{7}", vec("[0-9]{1,3}", 3), "1|1000000", "[0-9]{7,9}", "[0-9]{1,9}");
+    let head = prop_oneof![
+        3 => words.prop_map(|(at, counts, slot, span, horizon)| {
+            [at, counts.join(" "), slot, span, horizon].join(" ")
+        }),
+        1 => texts(),
+    ];
+    let damaged =
+        (head, vec(element(), 0..12)).prop_map(|(head, rest)| [vec![head], rest].concat());
+    prop_oneof![sound, damaged]
+}
+
+/// A server whose scripts count their writes, and the digests of these scripts by those of the texts that are sent.
+struct Counting {
+    server: Server,
+    digests: BTreeMap<String, String>,
+}
+
+impl Counting {
+    fn new() -> Self {
+        let mut server = Server::default();
+        let writing = commands().iter().filter(|it| it.flags.contains(&"write"));
+        let writing: String =
+            writing.map(|it| format!("{} = true, ", it.name.to_uppercase())).collect();
+        let counted = COUNTED.replace("WRITING", &writing);
+        let digests = scripts::all().map(|(_, text)| {
+            let counted = counted.replace("SCRIPT", text);
+            server.execute(&["SCRIPT", "LOAD", &counted], START);
+            (scripts::digest(text), scripts::digest(&counted))
+        });
+        let digests = digests.collect();
+        Self { server, digests }
+    }
+}
+
+/// A key whose scripts are called, and what its charges can give back.
+struct Subject<'a> {
+    plan: Plan,
+    server: Server,
+    digests: &'a BTreeMap<String, String>,
+    keys: Vec<Bytes>,
+    charged: Vec<Charged>,
+}
+
+impl<'a> Subject<'a> {
+    fn new(policy: &Policy, Counting { server, digests }: &'a Counting) -> Self {
+        let plan = Plan::new(Scripts::shared(), policy, true);
+        let key = |number: usize| Bytes::from(format!("key-{number}"));
+        let keys = (0..2 * plan.limits.len()).map(key).collect();
+        Self { plan, server: server.clone(), digests, keys, charged: Vec::new() }
+    }
+
+    /// Runs a call with the keys of the limits, and of leases if it takes more.
+    fn call(
+        &mut self,
+        now: i64,
+        mut call: ScriptCall,
+        keys: usize,
+    ) -> Result<Reply, TestCaseError> {
+        call.keys = self.keys[..keys].to_vec();
+        let mut words = call.args();
+        let digest = &self.digests[str::from_utf8(&words[1]).unwrap()];
+        words[1] = digest.clone().into();
+        let reply = self.server.execute(&words, now);
+        let context = || format!("{:?} at {:?}", &words[2..], self.stored());
+        let Reply::Array(parts) = &reply else {
+            return Err(TestCaseError::fail(format!("{reply:?} to {}", context())));
+        };
+        let most = MOST_WRITES * i64::try_from(keys).unwrap();
+        let is_few = matches!(parts[0], Reply::Integer(writes) if writes <= most);
+        prop_assert!(is_few, "{:?} writes by {}", parts[0], context());
+        let reply = parts.get(1).cloned().unwrap_or(Reply::Nil);
+        prop_assert!(!matches!(reply, Reply::Error(_)), "{:?} to {}", reply, context());
+        Ok(reply)
+    }
+
+    fn stored(&self) -> Vec<String> {
+        self.server.keys().map(|it| format!("{it:?}")).collect()
+    }
+
+    /// Checks one permit, and maybe asks for a lease, as limiters do. Returns the decision.
+    fn check(&mut self, now: i64, wanted: u64) -> Result<Decision, TestCaseError> {
+        let limits = self.plan.limits.len();
+        let route = self.plan.route(wanted);
+        for (route, keys) in
+            [(route, limits + usize::from(route == Route::Lease)), (Route::Policy, limits)]
+        {
+            let charge = Charge { cost: Cost::ONE, wanted, route };
+            let call = self.plan.checks(route, [(&self.plan, charge)].into_iter());
+            let Some(numbers) = integers(&self.call(now, call, keys)?) else { continue };
+            let read = self.plan.checked(&numbers, charge);
+            let Some(read) = read else {
+                return Err(TestCaseError::fail(format!("a check replied {numbers:?}")));
+            };
+            self.charged.extend(read.charged.into_iter().chain(read.ahead));
+            return Ok(read.decision);
+        }
+        Err(TestCaseError::fail("the script policy left a key undecided"))
+    }
+
+    fn request(&mut self, now: i64, request: PolicyRequest) -> Result<(), TestCaseError> {
+        let demands = || [Demand::charge(&self.plan, Cost::ONE)];
+        let call = self.plan.policy_call([(demands(), request)].into_iter());
+        let reply = self.call(now, call, self.plan.limits.len())?;
+        let numbers = integers(&reply).unwrap_or_default();
+        if request == PolicyRequest::Peek {
+            prop_assert!(self.plan.peeked(&numbers).is_some(), "a peek replied {:?}", reply);
+            return Ok(());
+        }
+        let demand = [Demand::charge(&self.plan, Cost::ONE)];
+        let Some(PolicyReply(replies)) = PolicyReply::read(&demand, request, &numbers) else {
+            return Err(TestCaseError::fail(format!("{request:?} replied {numbers:?}")));
+        };
+        self.charged.extend(replies.into_iter().filter_map(|reply| reply.charged));
+        Ok(())
+    }
+
+    /// Calls what a number chooses.
+    fn random(&mut self, now: i64, choice: usize) -> Result<(), TestCaseError> {
+        let asks: Vec<_> = Ask::one_of_each().map(PolicyRequest::Reserve).collect();
+        match choice % (asks.len() + 4) {
+            0 => self.check(now, 0).map(drop),
+            1 => self.check(now, 50).map(drop),
+            2 => self.request(now, PolicyRequest::Peek),
+            3 => match self.charged.pop() {
+                Some(charged) => {
+                    let call = self.plan.refund(&charged, charged.permits());
+                    self.call(now, call, self.keys.len()).map(drop)
+                }
+                None => Ok(()),
+            },
+            index => self.request(now, asks[index - 4]),
+        }
+    }
+}
+
+/// Returns the numbers of a reply, `None` if a key was left undecided.
+fn integers(reply: &Reply) -> Option<Vec<i64>> {
+    let replies = match reply {
+        Reply::Array(replies) => replies,
+        reply => slice::from_ref(reply),
+    };
+    let number = |reply: &Reply| match reply {
+        Reply::Integer(number) => Some(*number),
+        _ => None,
+    };
+    replies.iter().map(number).collect()
+}
+
+fn is_log(algorithm: Algorithm) -> bool {
+    matches!(algorithm, Algorithm::SlidingLog | Algorithm::SubWindows(_))
+}
+
+fn is_paced(limit: &Limit) -> bool {
+    matches!(limit.algorithm(), Algorithm::SubWindows(slots) if slots.is_paced())
+}
+
+/// Plants a value at each key, calls scripts, and checks that a permit is admitted when all that the value can promise
+/// is over.
+fn heals(policies: impl Strategy<Value = Policy>) {
+    let counting = Counting::new();
+    let values = vec((texts(), lists()), 1..=4);
+    let cases = (policies, values, texts(), any::<[u8; 6]>());
+    let law = |(policy, values, leases, choices): (Policy, Vec<_>, String, [u8; 6])| {
+        let mut subject = Subject::new(&policy, &counting);
+        for (place, limit) in policy.limits().iter().enumerate() {
+            let key = subject.keys[place].clone();
+            let (text, list): &(String, Vec<String>) = &values[place % values.len()];
+            if is_log(limit.algorithm()) {
+                let elements = list.iter().map(String::as_bytes);
+                let words: Vec<_> = [b"RPUSH", &*key].into_iter().chain(elements).collect();
+                subject.server.execute(&words, START);
+            } else {
+                subject.server.execute(&[b"SET", &*key, text.as_bytes()], START);
+            }
+            let key = &subject.keys[policy.limits().len() + place];
+            subject.server.execute(&[b"SET", &**key, leases.as_bytes()], START);
+        }
+        for (step, choice) in (0..).zip(choices) {
+            subject.random(START + step * 100_000, choice.into())?;
+        }
+        // Damage is repaired at the latest by a check.
+        let _ = subject.check(START + 1_000_000, 0)?;
+        let mut decision = subject.check(MUCH_LATER, 0)?;
+        // A paced slot may have no permits.
+        if !decision.is_admitted() && policy.limits().iter().any(is_paced) {
+            let wait = i64::try_from(decision.retry_after().unwrap().as_micros()).unwrap();
+            decision = subject.check(MUCH_LATER + wait, 0)?;
+        }
+        prop_assert!(decision.is_admitted(), "{:?} on {:?}", decision, subject.stored());
+        Ok(())
+    };
+    TestRunner::new(properties::config(file!(), 640)).run(&cases, law).unwrap();
+}
+
+fn policies(
+    algorithms: impl Strategy<Value = Algorithm>,
+    permits: std::ops::RangeInclusive<u64>,
+) -> impl Strategy<Value = Policy> {
+    let window_ms = prop_oneof![Just(1_000_u64), Just(60_000), Just(86_400_000), 500..=5_000_u64];
+    (algorithms, permits, window_ms).prop_filter_map("not served", |(algorithm, permits, ms)| {
+        let quota = Quota::new(permits, Duration::from_millis(ms)).ok()?;
+        Policy::new("test", algorithm, quota).ok()
+    })
+}
+
+#[test]
+fn any_text_heals() {
+    let algorithms = Algorithm::one_of_each().filter(|it| !is_log(*it)).collect::<Vec<_>>();
+    heals(policies(select(algorithms), 1..=2_000));
+}
+
+#[test]
+fn any_list_heals() {
+    let slots = (1..=12_u32, any::<bool>()).prop_map(|(number, paced)| {
+        let slots = Slots::strict(number);
+        Algorithm::SubWindows(if paced { slots.paced() } else { slots })
+    });
+    heals(policies(prop_oneof![Just(Algorithm::SlidingLog), slots], 1..=100));
+}
+
+#[test]
+fn any_values_of_several_limits_heal() {
+    heals(any_several());
+}
