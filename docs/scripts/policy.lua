@@ -736,8 +736,10 @@ local function general()
       local _, left = limit.family.usage(limit)
       taken = math.min(taken, limit.cost, left)
     end
+    -- At least one, also where a damaged log has a total that is not the sum of its entries.
+    taken = math.max(taken, 1)
     for _, limit in ipairs(limits) do
-      limit.cost = within == -2 and math.max(taken, 1) or limit.cost
+      limit.cost = within == -2 and taken or limit.cost
     end
     local fits, waits, longest = all_fit(limits, now)
     fits = within == -3 and now or fits
