@@ -98,10 +98,13 @@ fn benches(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Runs the laws and the extremes in a release build, which has no overflow checks.
+/// Runs the laws and the extremes in a release build, which has no overflow checks, with four times the random cases that
+/// `cargo test` tries.
 fn release(shell: &Shell) -> Result<()> {
     let only = ["-p", "limiter-core", "--test", "it", "--release", "--all-features"];
-    Ok(cmd!(shell, "cargo test {only...} -- extremes laws refunds conformance").quiet().run()?)
+    let names = ["extremes", "laws", "refunds", "conformance", "turns"];
+    let tests = cmd!(shell, "cargo test {only...} -- {names...}");
+    Ok(tests.env("PROPTEST_CASES", "1024").quiet().run()?)
 }
 
 fn docs(shell: &Shell) -> Result<()> {

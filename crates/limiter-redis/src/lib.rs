@@ -114,7 +114,8 @@ pub mod scripts;
 #[cfg(feature = "serde")]
 mod settings;
 mod sync;
-#[cfg(all(test, in_repository))]
+#[cfg(test)]
+#[cfg(in_repository)]
 mod tests;
 mod waiting;
 

@@ -4,16 +4,23 @@
 
 use std::{
     convert::Infallible,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use axum::body::Body;
 use futures::future::join_all;
 use http::{Request, Response};
-use limiter_core::{Block, Cost, Key, Limiter as _, MemoryLimiter, Policy, Quota};
+use limiter_core::{
+    Block, Cost, Decision, Error, ErrorKind, Key, Limiter as _, LimiterFuture, MemoryLimiter,
+    Policy, Quota, Source, Usage,
+};
 use limiter_redis::{Builder, ConnectOptions, Connection, Counters, RedisLimiter, connect_with};
-use limiter_rig::server::Server;
+use limiter_rig::{log::Log, server::Server};
+use limiter_test::fake::Fake;
 use limiter_tower::{
     RateLimitLayer, Rule,
     headers::Headers,
@@ -239,4 +246,32 @@ async fn processes_share_a_block_and_a_reset_lifts_it() {
     rules[0].reset(&key).await.unwrap();
     assert_eq!([status(other).await, status(one).await, status(one).await], [200, 200, 429]);
     assert_eq!(rules.iter().map(Rule::unsent).sum::<u64>(), 0);
+}
+
+/// Permits of a lease are the store's, so an outage ends, and the next one begins, for a rule whose permits are leased.
+#[tokio::test]
+async fn an_admission_by_a_lease_ends_an_outage() {
+    let log = Log::start();
+    let fails = Arc::new(AtomicBool::new(true));
+    let failing = Arc::clone(&fails);
+    let policy = Policy::gcra("default", Quota::per_minute(10));
+    let limiter = Fake::new(policy, move || {
+        let leased = Decision::admitted(Usage::new(10, 9, Duration::from_secs(6)));
+        LimiterFuture::ready(match failing.load(Ordering::Relaxed) {
+            true => Err(Error::new(ErrorKind::Unavailable, "no connection")),
+            false => Ok(leased.with_source(Source::Lease)),
+        })
+    });
+    let service = RateLimitLayer::new(limiter, everyone()).layer(service_fn(respond));
+    for fails_now in [true, false, true] {
+        fails.store(fails_now, Ordering::Relaxed);
+        send(&service).await;
+        // An outage is over after a second without an error.
+        tokio::time::sleep(Duration::from_millis(1_010)).await;
+        send(&service).await;
+    }
+    let begun = "WARN limiter_tower: rate limit store failed: no connection \
+                 policy=\"default\" then=Allow";
+    let over = "INFO limiter_tower: rate limit store recovered policy=\"default\"";
+    assert_eq!(log.lines(), [begun, over, begun]);
 }

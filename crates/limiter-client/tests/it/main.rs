@@ -12,7 +12,6 @@ mod cached;
 mod capped;
 mod down;
 mod fields;
-mod github;
 mod hosts;
 mod names;
 mod observe;

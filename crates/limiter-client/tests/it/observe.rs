@@ -71,7 +71,6 @@ async fn an_observer_that_panics_harms_no_request() {
     send_four(&unlimited().observe(|_| panic!("an observer that panics"))).await;
 }
 
-#[cfg(feature = "metrics")]
 #[test]
 fn metrics_have_no_label_of_a_host() {
     let recorder = metrics_util::debugging::DebuggingRecorder::new();

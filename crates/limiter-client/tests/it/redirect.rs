@@ -1,7 +1,5 @@
 //! A layer inside of this one that follows redirects.
 
-#![cfg(feature = "redirects")]
-
 use std::{convert::Infallible, future::ready, time::Duration};
 
 use axum::Router;

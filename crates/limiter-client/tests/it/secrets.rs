@@ -118,7 +118,6 @@ async fn the_text_of_an_error_is_cut() {
     assert!(cause.len() > 100 && cause.len() <= 1_100, "{}", cause.len());
 }
 
-#[cfg(feature = "tracing")]
 mod log {
     use std::{
         cell::RefCell,

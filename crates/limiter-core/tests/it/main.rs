@@ -1,6 +1,6 @@
 //! What the crate promises, one file an area.
 
-#![cfg(all(feature = "std", not(loom)))]
+#![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod bounds;
@@ -21,7 +21,6 @@ mod notation;
 mod policies;
 mod quotas;
 mod refunds;
-#[cfg(feature = "serde")]
 mod serde;
 mod threads;
 mod turns;

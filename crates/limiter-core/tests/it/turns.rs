@@ -11,8 +11,8 @@ use limiter_test::{
     },
 };
 
-/// How many schedules a model tries.
-const SCHEDULES: u32 = 1_000;
+/// How many schedules a model tries. The step `release` of CI tries four times as many.
+const SCHEDULES: u32 = 250;
 
 /// Returns what schedules may do: one quota or several, with and without reservations and refunds.
 fn means() -> impl Iterator<Item = Means> {
@@ -89,7 +89,7 @@ fn the_transitions_keep_the_bound() {
 fn quotas_in_turn_starve_none() {
     for (algorithm, _) in algorithms() {
         for quotas in IN_TURN {
-            let shares = served(&mut Real::new(algorithm, quotas, Bare::new), quotas, 24_000);
+            let shares = served(&mut Real::new(algorithm, quotas, Bare::new), quotas, 6_000);
             assert!(
                 shares.iter().all(|share| *share == 100),
                 "{algorithm:?}, {quotas:?}: {shares:?}"

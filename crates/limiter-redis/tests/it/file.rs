@@ -3,7 +3,7 @@
 use limiter_core::{ErrorKind, Key, Policy};
 use limiter_redis::RedisSettings;
 
-use crate::SERVER;
+use crate::server;
 
 fn read(text: &str) -> Result<RedisSettings, String> {
     toml::from_str(text).map_err(|error| error.to_string())
@@ -11,6 +11,7 @@ fn read(text: &str) -> Result<RedisSettings, String> {
 
 #[tokio::test]
 async fn settings_of_a_file_are_those_of_the_limiter() {
+    let server = server().await;
     let text = r#"
         credentials = { username = "alice", password = "p@ss/word" }
         prefix = "shop"
@@ -22,7 +23,7 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
         lease = true
         lease_keys = 9
     "#;
-    let settings = read(&format!("url = {SERVER:?}\n{text}")).unwrap();
+    let settings = read(&format!("url = {server:?}\n{text}")).unwrap();
     let shown = format!("{settings:?}");
     assert!(!shown.contains("p@ss/word") && shown.contains("shop"), "{shown}");
     let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
@@ -43,7 +44,7 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
 
 #[tokio::test]
 async fn a_file_needs_an_address_alone() {
-    let settings = read(&format!("url = {SERVER:?}")).unwrap();
+    let settings = read(&format!("url = {:?}", server().await)).unwrap();
     let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
     let shown = format!("{limiter:?}");
     assert!(shown.contains("prefix: \"limiter\"") && shown.contains("deadline: 50ms"), "{shown}");
@@ -67,6 +68,7 @@ fn the_documentation_of_settings_has_each_of_them() {
 
 #[tokio::test]
 async fn an_error_of_a_file_says_what_is_wrong() {
+    let server = server().await;
     let url = "url = \"redis://127.0.0.1:1\"\n";
     for (text, part) in [
         ("prefix = \"a\"", "missing field `url`"),
@@ -92,11 +94,13 @@ async fn an_error_of_a_file_says_what_is_wrong() {
         ("breaker = { open_ms = 900 }", "invalid breaker that opens for 900ms: use 1ms to 200ms"),
         (
             "sentinel_credentials = { username = \"default\", password = \"a\" }",
-            "invalid server address \"redis://127.0.0.1:1\": the options have sentinel credentials; use \
-             redis-sentinel:// or remove them",
+            &*format!(
+                "invalid server address {server:?}: the options have sentinel credentials; use \
+             redis-sentinel:// or remove them"
+            ),
         ),
     ] {
-        let settings = read(&format!("{url}{text}")).unwrap();
+        let settings = read(&format!("url = {server:?}\n{text}")).unwrap();
         let error = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap_err();
         assert_eq!(error.to_string(), message);
     }
@@ -109,13 +113,13 @@ async fn an_error_of_a_file_says_what_is_wrong() {
 
 #[tokio::test]
 async fn the_secret_for_keys_is_a_text_or_a_file() {
-    let url = SERVER;
+    let server = server().await;
     let file = std::env::temp_dir().join(format!("limiter-secret-{}", std::process::id()));
     let secret = "a secret for keys";
     std::fs::write(&file, format!("{secret}\n")).unwrap();
     let mut keys = Vec::new();
     for setting in [format!("key_secret = {secret:?}"), format!("key_secret_file = {file:?}")] {
-        let settings = read(&format!("url = {url:?}\n{setting}")).unwrap();
+        let settings = read(&format!("url = {server:?}\n{setting}")).unwrap();
         assert!(!format!("{settings:?}").contains(&format!("key_secret: Some({secret:?})")));
         let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
         keys.push(limiter.stored_keys(Key::secret("sk-1234")).unwrap());
@@ -132,7 +136,7 @@ async fn the_secret_for_keys_is_a_text_or_a_file() {
             "root_certificates \"/nowhere.pem\": No such file",
         ),
     ] {
-        let settings = read(&format!("url = {url:?}\n{setting}")).unwrap();
+        let settings = read(&format!("url = {server:?}\n{setting}")).unwrap();
         let error = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSetting);
         assert!(error.to_string().contains(message), "{message}: {error}");

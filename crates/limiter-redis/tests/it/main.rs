@@ -1,4 +1,4 @@
-//! What the crate promises without a server: settings, addresses and what is logged of them. What it promises on one is
+//! What the crate promises without a real server: settings, addresses and what is logged of them. What it promises on one is
 //! tested in limiter-rig, by `cargo xtask test`.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
@@ -8,13 +8,39 @@ mod redaction;
 mod same_names;
 mod settings;
 
+use std::io;
+
 use limiter_core::{Policy, Quota};
 use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with};
-use tokio::runtime::Handle;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    runtime::Handle,
+};
 
-/// Addresses at which nothing listens. A limiter is built before its server is connected.
-const SERVER: &str = "redis://127.0.0.1:1";
-const ANOTHER: &str = "redis://127.0.0.1:2";
+/// Returns the address of a server that answers each command with `OK`, so that connections are ready at once.
+async fn server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer(stream));
+        }
+    });
+    format!("redis://{address}")
+}
+
+/// A command is an array, and no text in it begins with an asterisk.
+async fn answer(stream: TcpStream) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut lines = BufReader::new(reader).lines();
+    while let Some(line) = lines.next_line().await? {
+        if line.starts_with('*') {
+            writer.write_all(b"+OK\r\n").await?;
+        }
+    }
+    Ok(())
+}
 
 /// Returns a builder of a limiter of `limit` permits a day.
 fn builder(limit: u64) -> Builder {

@@ -5,7 +5,7 @@ use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
 use limiter_rig::log::Log;
 use tokio::runtime::Handle;
 
-use crate::{ANOTHER, SERVER, connect_here};
+use crate::{connect_here, server};
 
 fn warnings(log: &Log) -> Vec<String> {
     let lines = log.lines().into_iter();
@@ -19,8 +19,9 @@ fn hourly(permits: u64) -> Policy {
 /// Both charge one state, so each admits what the other's quota leaves.
 #[tokio::test]
 async fn two_quotas_under_one_name_are_logged() {
+    let url = server().await;
     let log = Log::start();
-    let connection = connect_here(SERVER).await;
+    let connection = connect_here(&url).await;
     let build = |policy| RedisLimiter::builder(policy).build_on(connection.clone()).unwrap();
     let limiter = build(hourly(100));
     let same = build(hourly(100));
@@ -29,7 +30,7 @@ async fn two_quotas_under_one_name_are_logged() {
 
     // A connection of its own leads to the same store.
     let options = ConnectOptions::new().with_runtime(Handle::current()).with_name("other");
-    let connection_of_its_own = connect_with(SERVER, &options).await.unwrap();
+    let connection_of_its_own = connect_with(&url, &options).await.unwrap();
     let other = RedisLimiter::builder(hourly(10)).build_on(connection_of_its_own).unwrap();
     let third = build(hourly(7));
     let lines = warnings(&log);
@@ -42,8 +43,9 @@ async fn two_quotas_under_one_name_are_logged() {
 
 #[tokio::test]
 async fn limiters_that_share_no_state_are_not_logged() {
+    let (url, another) = (server().await, server().await);
     let log = Log::start();
-    let connection = connect_here(SERVER).await;
+    let connection = connect_here(&url).await;
     let builder = RedisLimiter::builder;
     let limiter = builder(hourly(100)).build_on(connection.clone()).unwrap();
     let mut others = Vec::new();
@@ -54,8 +56,8 @@ async fn limiters_that_share_no_state_are_not_logged() {
     ] {
         others.push(builder.build_on(connection.clone()).unwrap());
     }
-    for url in [ANOTHER, &format!("{SERVER}/1")] {
-        others.push(builder(hourly(10)).build_on(connect_here(url).await).unwrap());
+    for url in [another, format!("{url}/1")] {
+        others.push(builder(hourly(10)).build_on(connect_here(&url).await).unwrap());
     }
     assert_eq!(warnings(&log), [""; 0]);
     // One that replaces another after a reload of the configuration.

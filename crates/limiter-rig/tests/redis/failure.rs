@@ -265,3 +265,22 @@ async fn a_slow_start_is_logged_once() {
         assert_eq!((count("WARN"), count("INFO")), (1, 1), "{:#?}", log.lines());
     }
 }
+
+#[tokio::test]
+async fn a_breaker_opens_after_the_number_of_failures_that_was_set() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let limiter = builder(1);
+    let limiter = limiter
+        .breaker(2, Duration::from_millis(200))
+        .connect(&format!("redis://{nobody}"))
+        .await
+        .unwrap();
+    let mut opened = Vec::new();
+    for _ in 0..2 {
+        assert!(limiter.peek("key").await.is_err());
+        opened.push(limiter.counters().breaker_opened);
+        // Failures within 25 ms are one.
+        sleep(Duration::from_millis(30)).await;
+    }
+    assert_eq!(opened, [0, 1]);
+}

@@ -13,7 +13,6 @@ use http::StatusCode;
 use limiter_core::{
     Decision, Error, ErrorKind, Limiter, LimiterFuture, MemoryLimiter, Policy, Quota, Source, Usage,
 };
-#[cfg(feature = "tracing")]
 use limiter_rig::log::Log;
 use limiter_test::fake::Fake;
 use limiter_tower::rule::OnStoreFailure;
@@ -113,7 +112,6 @@ async fn refusals_by_a_full_table_name_waits_that_are_spread() {
     assert!(waits.len() > 50, "{waits:?}");
 }
 
-#[cfg(feature = "tracing")]
 #[tokio::test]
 async fn a_store_that_fails_intermittently_is_logged_once_an_outage() {
     let log = Log::start();
@@ -129,36 +127,6 @@ async fn a_store_that_fails_intermittently_is_logged_once_an_outage() {
     assert_eq!(log.lines(), [begun]);
 }
 
-/// Permits of a lease are the store's, so an outage ends, and the next one begins, for a rule whose permits are leased.
-#[cfg(feature = "tracing")]
-#[tokio::test]
-async fn an_admission_by_a_lease_ends_an_outage() {
-    let log = Log::start();
-    let fails = Arc::new(AtomicBool::new(true));
-    let failing = Arc::clone(&fails);
-    let policy = Policy::gcra("default", Quota::per_minute(10));
-    let limiter = Fake::new(policy, move || {
-        let leased = Decision::admitted(Usage::new(10, 9, Duration::from_secs(6)));
-        LimiterFuture::ready(match failing.load(Ordering::Relaxed) {
-            true => Err(Error::new(ErrorKind::Unavailable, "no connection")),
-            false => Ok(leased.with_source(Source::Lease)),
-        })
-    });
-    let service = per_address(limiter).layer(service_fn(hello));
-    for fails_now in [true, false, true] {
-        fails.store(fails_now, Ordering::Relaxed);
-        send(&service, request_from("192.0.2.1")).await;
-        // An outage is over after a second without an error.
-        tokio::time::sleep(Duration::from_millis(1_010)).await;
-        send(&service, request_from("192.0.2.1")).await;
-    }
-    let begun = "WARN limiter_tower: rate limit store failed: no connection \
-                 policy=\"default\" then=Allow";
-    let over = "INFO limiter_tower: rate limit store recovered policy=\"default\"";
-    assert_eq!(log.lines(), [begun, over, begun]);
-}
-
-#[cfg(feature = "tracing")]
 #[tokio::test]
 async fn a_missing_address_is_logged_once_with_the_remedy() {
     let log = Log::start();

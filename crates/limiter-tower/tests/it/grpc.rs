@@ -1,7 +1,5 @@
 //! gRPC: real tonic clients and a real tonic server, with the layer between them.
 
-#![cfg(feature = "tonic")]
-
 use std::{
     convert::Infallible,
     net::SocketAddr,

@@ -241,7 +241,6 @@ async fn a_handler_waits_as_a_layer_does() {
     assert!(waiting.await.unwrap().is_some());
 }
 
-#[cfg(feature = "metrics")]
 #[test]
 fn what_is_asked_in_a_handler_is_counted_as_in_a_layer() {
     let recorded = crate::metrics::record(async {

@@ -147,7 +147,6 @@ async fn a_refusal_names_all_rules_that_refuse_and_has_the_longest_wait() {
     assert_eq!(used(&rules).await, [0, 100, 1_000]);
 }
 
-#[cfg(feature = "tonic")]
 #[tokio::test]
 async fn a_refusal_names_all_rules_that_refuse_to_a_grpc_client() {
     use tonic_types::StatusExt;

@@ -1,6 +1,5 @@
 //! The behaviour of the layer, one file an area.
 
-#![cfg(feature = "axum")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 
 mod abuse;

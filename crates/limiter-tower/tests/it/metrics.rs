@@ -1,7 +1,5 @@
 //! The metrics of each outcome.
 
-#![cfg(feature = "metrics")]
-
 use std::{collections::BTreeMap, future::Future, time::Duration};
 
 use http::Request;
@@ -101,7 +99,6 @@ fn each_outcome_is_counted_by_its_name() {
     assert_eq!(results(&requests(&off, 5)), [("bypassed", 5.0)]);
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn a_delayed_request_is_counted_as_such() {
     let quota = Quota::new(1, Duration::from_millis(10)).unwrap();

@@ -13,7 +13,6 @@ use limiter_core::{
 };
 use limiter_tower::plan::{Plan, Plans};
 
-#[cfg(feature = "metrics")]
 use crate::for_all;
 
 /// A limiter that knows ten quotas at most, as one in memory knows 65,535.
@@ -88,7 +87,6 @@ impl Limiter for FewQuotas {
 }
 
 /// The last quota was given without a sign, and each new customer's plan was an error from then on.
-#[cfg(feature = "tracing")]
 #[test]
 fn the_last_fifth_of_the_quotas_is_logged_once() {
     let log = limiter_rig::log::Log::start();
@@ -110,7 +108,6 @@ fn the_last_fifth_of_the_quotas_is_logged_once() {
     assert_eq!(log.lines(), [expected]);
 }
 
-#[cfg(feature = "metrics")]
 #[test]
 fn each_new_quota_sets_the_gauge_of_the_first_plan() {
     let ratio = |make: fn(Plan)| {

@@ -162,7 +162,6 @@ async fn a_store_that_fails_in_one_rule_charges_no_other_if_it_denies() {
 /// Returns a rule by address in a store, and a layer of it and of two rules whose stores fail, of which the second one
 /// denies. The failure of the first one ends the joint decision, so that the rule by address is charged alone; what that
 /// has charged is refunded by a call.
-#[cfg(feature = "tokio")]
 fn refunding(account: &Deferred) -> (Rule, RateLimitLayer) {
     let failing = |name| {
         let failing = Deferred::new(gcra(name, 9));
@@ -174,7 +173,6 @@ fn refunding(account: &Deferred) -> (Rule, RateLimitLayer) {
     (rule.clone(), layer_of([rule, failing("allowing"), denying]))
 }
 
-#[cfg(feature = "tokio")]
 #[tokio::test]
 async fn a_refund_to_a_store_is_sent_though_nothing_polls_it() {
     let account = Deferred::new(gcra("account", 9));
@@ -199,7 +197,6 @@ async fn a_refund_to_a_store_is_sent_though_nothing_polls_it() {
     assert_eq!((rule.peek(&key).await.unwrap().used(), rule.unsent()), (1, 1));
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn a_refund_that_a_shutdown_interrupts_is_counted() {
     let account = Deferred::new(gcra("account", 9));

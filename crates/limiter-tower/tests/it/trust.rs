@@ -135,7 +135,6 @@ fn a_rule_that_requests_can_skip_is_no_company_for_a_chosen_key() {
     assert!(beside(Box::new(user().or(ClientIp::peer()))));
 }
 
-#[cfg(feature = "tokio")]
 #[tokio::test]
 async fn a_client_that_disconnects_while_it_waits_gives_back_what_it_waits_for() {
     let address = gcra("address", 9);

@@ -4,17 +4,14 @@ use std::{
     pin::pin,
     task::{Context, Poll, Waker},
 };
-#[cfg(feature = "tokio")]
 use std::{
     sync::{Arc, Mutex},
     time::Instant,
 };
 
-#[cfg(feature = "tokio")]
 use limiter_core::MemoryLimiter;
 use limiter_core::{Cost, Policy, Quota, WaitingLimiter};
 
-#[cfg(feature = "tokio")]
 use super::ms;
 use super::{evenly, keyed};
 
@@ -40,7 +37,6 @@ fn a_future_that_is_polled_after_it_was_ready_charges_nothing() {
     assert_eq!(limiter.peek("key").remaining(), 8);
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn tasks_on_a_runtime_are_admitted_in_order_and_within_the_rate() {
     const TASKS: u32 = 6;

@@ -35,7 +35,6 @@ fn the_peer_is_what_the_server_has_inserted() {
     assert_eq!(peer(&request), "192.0.2.1");
 }
 
-#[cfg(feature = "tonic")]
 #[test]
 fn the_peer_is_the_remote_address_of_tonic() {
     use tonic::transport::server::TcpConnectInfo;

@@ -156,7 +156,6 @@ async fn call(layer: &RateLimitLayer) -> HeaderMap {
     response.headers().clone()
 }
 
-#[cfg(feature = "tonic")]
 #[tokio::test]
 async fn a_grpc_client_receives_resource_exhausted_without_pushback() {
     use tonic_types::StatusExt;

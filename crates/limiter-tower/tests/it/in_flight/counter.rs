@@ -89,7 +89,6 @@ impl Counter {
         self
     }
 
-    #[cfg(feature = "metrics")]
     pub(super) fn local(self) -> Self {
         self.0.is_local.store(true, Relaxed);
         self

@@ -234,7 +234,6 @@ async fn a_request_that_ends_ends_its_longest_hold() {
     }
 }
 
-#[cfg(feature = "tokio")]
 #[tokio::test]
 async fn the_longest_hold_needs_no_setting_on_tokio() {
     let (rule, counter) = rule(1);

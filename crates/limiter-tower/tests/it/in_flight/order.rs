@@ -297,7 +297,6 @@ async fn a_service_that_fails_to_become_ready_refunds_and_gives_back() {
 
 #[tokio::test]
 async fn a_store_that_fails_is_reported_although_a_limit_in_flight_refuses() {
-    #[cfg(feature = "tracing")]
     let log = limiter_rig::log::Log::start();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let rate_events = Arc::clone(&seen);
@@ -318,6 +317,5 @@ async fn a_store_that_fails_is_reported_although_a_limit_in_flight_refuses() {
     assert_eq!(seen.lock().unwrap().as_slice(), [("api".to_owned(), "error_allowed")]);
     assert_eq!((first_events.take(), full_events.take()), (vec!["error_allowed"], vec!["denied"]));
     assert_eq!(used(&limiter), 0);
-    #[cfg(feature = "tracing")]
     assert_eq!(log.lines().len(), 2, "{:?}", log.lines());
 }

@@ -198,7 +198,6 @@ fn a_key_that_clients_choose_needs_a_rule_beside_it() {
     let _layer = RateLimitLayer::all([api]).in_flight(chosen());
 }
 
-#[cfg(feature = "metrics")]
 #[test]
 fn a_full_table_refuses_and_is_counted() {
     use limiter_core::InFlight;
@@ -213,7 +212,6 @@ fn a_full_table_refuses_and_is_counted() {
     assert_eq!(recorded["ratelimit_full_table_total policy=uploads result=denied"], [1.0]);
 }
 
-#[cfg(feature = "metrics")]
 #[test]
 fn requests_that_a_local_share_decides_are_counted() {
     let of = |counter: Counter| {
@@ -231,7 +229,6 @@ fn requests_that_a_local_share_decides_are_counted() {
     assert_eq!(of(Counter::new("uploads", 1)), [None, None]);
 }
 
-#[cfg(feature = "metrics")]
 #[test]
 fn metrics_count_requests_permits_and_events() {
     let recorded = crate::metrics::record(async {

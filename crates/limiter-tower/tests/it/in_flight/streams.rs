@@ -167,7 +167,6 @@ async fn connections_that_idle_hold_nothing() {
     until_held(&rule, 0).await;
 }
 
-#[cfg(feature = "tonic")]
 mod grpc {
     use tonic::{
         Code,
