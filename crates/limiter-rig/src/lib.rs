@@ -6,7 +6,6 @@
 
 pub mod audit;
 pub mod log;
-pub mod machine;
 pub mod program;
 pub mod server;
 

@@ -38,9 +38,9 @@ use std::time::{Duration, Instant};
 use process::{Folder, Process};
 
 /// How long a server may take until it answers.
-const READY_WITHIN: Duration = Duration::from_secs(10);
+const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long one read of a command's reply may take.
-const REPLY_WITHIN: Duration = Duration::from_secs(1);
+const REPLY_WITHIN: Duration = Duration::from_secs(5);
 /// How many ports are tried before a start is given up.
 const PORTS_TRIED: usize = 5;
 
@@ -88,7 +88,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When the binary can't be run, ends, or does not answer within ten seconds; the error
+    /// When the binary can't be run, ends, or does not answer within a minute; the error
     /// quotes the end of the server's log.
     pub fn spawn(binary: &Path, extra: &[&str]) -> io::Result<Self> {
         Self::spawn_as(binary, |port, _| {
@@ -207,7 +207,7 @@ impl Server {
     }
 }
 
-/// Waits until `holds`, for ten seconds at most.
+/// Waits until `holds`.
 ///
 /// # Panics
 ///

@@ -27,7 +27,7 @@ fn the_client_retries_when_the_server_says() {
         assert_eq!(result, "SERVING");
     }
     assert_eq!(lines.next(), None);
-    // On a machine that stalls, a permit may return before it is needed.
+    // On a slow machine, a permit may return before it is needed.
     assert!((1..=2).contains(&refusals), "{refusals}");
 }
 

@@ -1,12 +1,9 @@
 //! `top` lists who uses most.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use limiter_core::Key;
-use limiter_rig::{
-    machine::Machine,
-    server::{Cluster, Server},
-};
+use limiter_rig::server::{Cluster, Server};
 use serde_json::Value;
 
 use crate::{doctor, limiter, now, run, take};
@@ -92,11 +89,8 @@ async fn nothing_is_written_and_the_work_is_bounded() {
     for command in ["set", "pexpire", "del", "keys"] {
         assert!(!stats.contains(&format!("cmdstat_{command}:")), "{stats}");
     }
-    let (machine, start) = (Machine::watch(), Instant::now());
     let printed = doctor(&server, &["top", "--max-seconds", "0"]);
-    let elapsed = start.elapsed();
     assert!(printed.out.contains("Not all keys were read"), "{printed:?}");
-    assert!(elapsed < Duration::from_secs(5) + machine.longest_stall(), "{elapsed:?}");
 }
 
 #[tokio::test]
@@ -146,10 +140,8 @@ async fn a_node_that_does_not_reply_is_named_and_the_others_are_read() {
         if is_dead {
             cluster.node_mut(2).kill();
         }
-        let (machine, start) = (Machine::watch(), Instant::now());
+        // The node stays paused, so the command ends only if it gives that one up.
         let printed = run(&["top", "--url", &url, "--json"], &[], "");
-        let elapsed = start.elapsed();
-        assert!(elapsed < Duration::from_secs(5) + machine.longest_stall(), "{elapsed:?}");
         let json = printed.json();
         let (mut listed, is_complete) = keys(&json);
         listed.sort_unstable();

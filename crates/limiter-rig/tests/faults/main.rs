@@ -1,8 +1,7 @@
 //! What goes wrong with a server, and what its limiters do meanwhile, with a share and without.
 //!
-//! In every fault each check is answered within the deadline plus 20 ms, no attempt is charged
-//! twice, a share decides without the server or an error is returned, and all is well again within a
-//! second after the fault is over. A binary of its own, since it measures time. It prints a table:
+//! In every fault no check hangs, no attempt is charged twice, a share decides without the server or an error is
+//! returned, and all is well again after the fault is over. It prints a table of how long that took:
 //!
 //! ```console
 //! $ cargo xtask test -p limiter-rig --test faults -- --nocapture
@@ -156,7 +155,7 @@ fn a_server_that_is_busy_with_another_script() {
     let server = Server::start_with(&["--lua-time-limit", "5"]);
     let trial = Trial::begin("BUSY", &server.url());
     thread::scope(|scope| {
-        // Its own reply is not awaited for longer than a second.
+        // Its own reply is an error.
         scope.spawn(|| server.command(&["EVAL", "while true do end", "0"]));
         thread::sleep(LONG);
         wait_until(|| server.command(&["SCRIPT", "KILL"]).is_ok());

@@ -57,7 +57,7 @@ async fn a_default_fred_client_charges_each_check_at_most_once() {
         if let Ok(usage) = limiter.peek("key").await {
             break usage.remaining();
         }
-        assert!(start.elapsed() < Duration::from_secs(10));
+        assert!(start.elapsed() < crate::GIVE_UP_AFTER);
         sleep(Duration::from_millis(5)).await;
     };
     let taken = 2_000 - left;
@@ -94,14 +94,14 @@ async fn survives_faults(server: &mut Server, client: impl ScriptClient) {
         if let Ok(left) = found(limiter.peek("key").await) {
             break left;
         }
-        assert!(start.elapsed() < Duration::from_secs(10));
+        assert!(start.elapsed() < crate::GIVE_UP_AFTER);
         sleep(Duration::from_millis(5)).await;
     };
     assert!((997..=998).contains(&left), "{left}");
 
     server.restart();
     while limiter.check("key").await.is_err() {
-        assert!(start.elapsed() < Duration::from_secs(20), "it does not connect again");
+        assert!(start.elapsed() < crate::GIVE_UP_AFTER, "it does not connect again");
         sleep(Duration::from_millis(5)).await;
     }
 }

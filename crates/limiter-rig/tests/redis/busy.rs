@@ -79,7 +79,7 @@ async fn a_connection_and_its_thread_end_with_the_last_handle() {
     assert!(check.unwrap().is_admitted());
     let start = Instant::now();
     while connections(&server) > 0 {
-        assert!(start.elapsed() < Duration::from_secs(10), "the connection stays");
+        assert!(start.elapsed() < crate::GIVE_UP_AFTER, "the connection stays");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -12,20 +12,29 @@ use limiter_redis::{
     ConnectOptions, Connection, RedisInFlight, RedisInFlightBuilder, RedisLimiter, connect_with,
 };
 use limiter_rig::server::{Cluster, Server};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use crate::{cluster::key_on, daily, load_scripts, timely};
+use crate::{GIVE_UP_AFTER, PATIENT, cluster::key_on, daily, eventually, load_scripts};
 
-/// Short, so that a test lasts for several.
-const EXPIRY: Duration = Duration::from_millis(900);
+/// Short, so that a test lasts for several, and three times as long as a deadline that a busy machine does not miss.
+const EXPIRY: Duration = Duration::from_secs(3);
 
-/// Returns a builder with a deadline that a slow machine does not miss.
 fn builder(limit: u32) -> RedisInFlightBuilder {
-    RedisInFlight::builder("test", limit).deadline(Duration::from_secs(5))
+    RedisInFlight::builder("test", limit).deadline(PATIENT)
 }
 
 fn short(limit: u32) -> RedisInFlightBuilder {
-    builder(limit).deadline(Duration::from_millis(200)).expires_after(EXPIRY)
+    builder(limit).deadline(EXPIRY / 3).expires_after(EXPIRY)
+}
+
+/// Waits until the permits of so many calls have been renewed through two expiries and more, and shows that they were
+/// renewed three times an expiry and not more often.
+async fn renewed(limiter: &RedisInFlight, calls: u64) {
+    let (start, before) = (Instant::now(), limiter.counters().renewals);
+    let renewals = || limiter.counters().renewals - before;
+    eventually("the permits are renewed", async || renewals() >= 7 * calls).await;
+    let (most, renewals) = (3.0 * start.elapsed().as_secs_f64() / EXPIRY.as_secs_f64(), renewals());
+    assert!(renewals as f64 <= (most + 1.5) * calls as f64, "{renewals} in {most} periods");
 }
 
 /// Returns a connection of its own, as another process has it.
@@ -39,16 +48,8 @@ async fn enter(limiter: &RedisInFlight, key: &str) -> InFlightPermit {
         if let Ok(entry) = limiter.enter(key).await {
             return entry.into_permit().unwrap();
         }
-        assert!(start.elapsed() < Duration::from_secs(10), "no answer");
+        assert!(start.elapsed() < GIVE_UP_AFTER, "no answer");
         sleep(Duration::from_millis(5)).await;
-    }
-}
-
-async fn eventually(what: &str, within: Duration, is_so: impl AsyncFn() -> bool) {
-    let start = Instant::now();
-    while !is_so().await {
-        assert!(start.elapsed() < within, "{what}");
-        sleep(Duration::from_millis(2)).await;
     }
 }
 
@@ -62,7 +63,7 @@ async fn until_members(server: &Server, limiter: &RedisInFlight, key: &str, numb
     let expected = number.to_string();
     let what = format!("{number} permits of {key}");
     let is_so = async || members(server, limiter, key).trim_start_matches(':') == expected;
-    eventually(&what, Duration::from_secs(10), is_so).await;
+    eventually(&what, is_so).await;
 }
 
 /// Returns how many calls of scripts the server has executed.
@@ -86,10 +87,9 @@ async fn processes_together_admit_as_many_as_the_limit() {
         limiters.push(builder(5).build_on(connection).unwrap());
     }
     let (running, most, admitted) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    let end = Instant::now() + Duration::from_secs(2);
     let work = async |number: usize| {
         let limiter = &limiters[number % 3];
-        while Instant::now() < end {
+        while admitted.load(SeqCst) < 500 {
             let entry = limiter.enter("alice").await.unwrap();
             let Some(permit) = entry.into_permit() else {
                 sleep(Duration::from_micros(300)).await;
@@ -105,7 +105,6 @@ async fn processes_together_admit_as_many_as_the_limit() {
     join_all((0..60).map(work)).await;
     println!("{} admitted, {} at once", admitted.load(SeqCst), most.load(SeqCst));
     assert_eq!(most.load(SeqCst), LIMIT);
-    assert!(admitted.load(SeqCst) > 200);
     for limiter in &limiters {
         limiter.drain(Duration::from_secs(5)).await.unwrap();
         assert_eq!((limiter.held(), limiter.counters().releases_failed), (0, 0));
@@ -134,12 +133,8 @@ async fn permits_outlast_several_expiries_and_lost_connections() {
     for number in 0..100 {
         permits.push(enter(&limiter, &format!("key {}", number % 4)).await);
     }
-    let before = limiter.counters().renewals;
-    sleep(4 * EXPIRY).await;
-    let renewals = limiter.counters().renewals - before;
-    println!("{renewals} renewals in four expiries");
+    renewed(&limiter, 1).await;
     assert!(permits.iter().all(|permit| !permit.is_lost()));
-    assert!((10..=13).contains(&renewals), "{renewals}");
 
     server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
     server.command(&["SCRIPT", "FLUSH"]).unwrap();
@@ -192,22 +187,17 @@ async fn a_permit_whose_reply_is_lost_is_given_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_permit_is_lost_when_the_server_is_gone_for_long() {
-    timely(async || {
-        let server = Server::start();
-        let limiter = short(3).connect(&server.url()).await.unwrap();
-        let permit = enter(&limiter, "alice").await;
-        server.pause();
-        let start = Instant::now();
-        permit.lost().await;
-        let took = start.elapsed();
-        server.resume();
-        assert!(permit.is_lost() && took < EXPIRY, "{took:?}");
-        let within = Duration::from_secs(10);
-        eventually("it is counted", within, async || limiter.counters().permits_lost == 1).await;
-        drop(permit);
-        until_members(&server, &limiter, "alice", 0).await;
-    })
-    .await;
+    let server = Server::start();
+    let limiter = short(3).connect(&server.url()).await.unwrap();
+    let permit = enter(&limiter, "alice").await;
+    server.pause();
+    // The process decides that on its own.
+    timeout(GIVE_UP_AFTER, permit.lost()).await.unwrap();
+    server.resume();
+    assert!(permit.is_lost());
+    eventually("it is counted", async || limiter.counters().permits_lost == 1).await;
+    drop(permit);
+    until_members(&server, &limiter, "alice", 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -221,16 +211,15 @@ async fn after_a_flush_the_limit_is_exceeded_once() {
     assert!(!other.enter("alice").await.unwrap().is_admitted());
     // The renewal finds no room.
     for permit in &first {
-        tokio::time::timeout(EXPIRY, permit.lost()).await.unwrap();
+        timeout(GIVE_UP_AFTER, permit.lost()).await.unwrap();
     }
-    let within = Duration::from_secs(10);
-    eventually("two are lost", within, async || one.counters().permits_lost == 2).await;
+    eventually("two are lost", async || one.counters().permits_lost == 2).await;
     assert_eq!(members(&server, &one, "alice"), ":2");
     drop(first);
     server.command(&["FLUSHALL"]).unwrap();
     // With room they are restored.
     until_members(&server, &one, "alice", 2).await;
-    eventually("two are restored", within, async || other.counters().permits_restored == 2).await;
+    eventually("two are restored", async || other.counters().permits_restored == 2).await;
     assert!(second.iter().all(|permit| !permit.is_lost()));
 }
 
@@ -262,10 +251,7 @@ async fn permits_in_a_cluster_are_renewed_slot_by_slot() {
     for key in &keys {
         assert!(!limiter.enter(key.as_str()).await.unwrap().is_admitted());
     }
-    let before = limiter.counters().renewals;
-    sleep(4 * EXPIRY).await;
-    let renewals = limiter.counters().renewals - before;
-    assert!((30..=39).contains(&renewals), "{renewals}");
+    renewed(&limiter, 3).await;
     assert!(permits.iter().all(|permit| !permit.is_lost()));
     drop(permits);
     limiter.drain(Duration::from_secs(5)).await.unwrap();

@@ -18,6 +18,7 @@ use tokio::{
     time::sleep,
 };
 
+use crate::GIVE_UP_AFTER;
 use crate::leases::{LEASE, assert_all_is_counted, calls, leasing, load, own, process, rate};
 
 /// Returns the address of a proxy that holds a reply of a server for some time, twice a second.
@@ -132,20 +133,22 @@ async fn leases_that_arrive_after_a_reset_or_a_drain_are_counted() {
 async fn replies_that_are_lost_are_permits_that_are_lost() {
     let (server, audit, policy) = (Server::start(), Audit::default(), rate(5_000));
     let limiters = join_all((0..3).map(|_| leasing(&server, &policy))).await;
-    let end = Instant::now() + Duration::from_secs(2);
-    let cuts = async {
-        while Instant::now() < end {
-            sleep(Duration::from_millis(30)).await;
+    let start = Instant::now();
+    let admitted = || limiters.iter().map(|limiter| limiter.counters().admitted);
+    // Until each has admitted some between the cuts.
+    while admitted().any(|admitted| admitted < 100) || start.elapsed() < Duration::from_secs(2) {
+        assert!(start.elapsed() < GIVE_UP_AFTER);
+        let end = Instant::now() + Duration::from_millis(30);
+        let pause = Duration::from_micros(300);
+        let loads = limiters.iter().map(|limiter| load(limiter, &audit, end, pause));
+        let cut = async {
             server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
-        }
-    };
-    let loads =
-        limiters.iter().map(|limiter| load(limiter, &audit, end, Duration::from_micros(300)));
-    let (loads, ()) = tokio::join!(join_all(loads), cuts);
-    let over = audit.over(&policy);
-    println!("{loads:?}, {over} permits over the bound");
+        };
+        tokio::join!(join_all(loads), cut);
+    }
+    let (admitted, over) = (admitted().collect::<Vec<_>>(), audit.over(&policy));
+    println!("{admitted:?}, {over} permits over the bound");
     assert!(over <= 0, "{over} permits over the bound");
-    assert!(loads.iter().all(|(admitted, _)| *admitted > 100), "{loads:?}");
 }
 
 /// Requests for leases run on the thread of the connections, so no lease is late because a caller's worker computes.
@@ -153,22 +156,28 @@ async fn replies_that_are_lost_are_permits_that_are_lost() {
 async fn a_worker_that_computes_delays_no_lease() {
     let (server, audit, policy) = (Server::start(), Audit::default(), rate(20_000));
     let limiter = leasing(&server, &policy).await;
-    let end = Instant::now() + Duration::from_secs(2);
-    let busy = tokio::spawn(async move {
-        while Instant::now() < end {
-            // On purpose, without yielding.
-            thread::sleep(LEASE);
-            tokio::task::yield_now().await;
+    let has_leases = |limiter: &RedisLimiter| limiter.counters().leases > 5;
+    let busy = tokio::spawn({
+        let limiter = limiter.clone();
+        async move {
+            while !has_leases(&limiter) {
+                // On purpose, without yielding.
+                thread::sleep(LEASE);
+                tokio::task::yield_now().await;
+            }
         }
     });
-    let checks = tokio::spawn({
+    let (mut admitted, start) = (0, Instant::now());
+    while !has_leases(&limiter) {
+        assert!(start.elapsed() < GIVE_UP_AFTER, "{:?}", limiter.counters());
         let (limiter, audit) = (limiter.clone(), audit.clone());
-        async move { load(&limiter, &audit, end, Duration::from_micros(200)).await }
-    });
-    let (checks, busy) = tokio::join!(checks, busy);
-    busy.unwrap();
-    let (admitted, refused) = checks.unwrap();
-    println!("{admitted} admitted, {refused} refused, {:?}", limiter.counters());
-    assert_eq!(refused, 0);
-    assert!(limiter.counters().leases > 5);
+        let end = Instant::now() + LEASE;
+        let pause = Duration::from_micros(200);
+        let checks = tokio::spawn(async move { load(&limiter, &audit, end, pause).await });
+        let (more, refused) = checks.await.unwrap();
+        admitted += more;
+        assert_eq!(refused, 0);
+    }
+    busy.await.unwrap();
+    println!("{admitted} admitted, {:?}", limiter.counters());
 }

@@ -13,7 +13,8 @@ use tokio::{task::yield_now, time::sleep};
 
 use crate::leases::{LEASE, calls, leasing, own, process};
 
-const LIMIT: u64 = 20_000;
+/// So few that a slow machine uses them up.
+const LIMIT: u64 = 2_000;
 
 /// Makes a check, and notes its permits if it is admitted.
 async fn check(audit: &Audit, limiter: &RedisLimiter, cost: Cost) {

@@ -14,7 +14,7 @@ use limiter_rig::{
 };
 use tokio::{task::yield_now, time::sleep};
 
-use crate::timely;
+use crate::{GIVE_UP_AFTER, PATIENT};
 
 /// A quarter of the time in which a burst of [`rate`] recovers.
 pub(crate) const LEASE: Duration = Duration::from_millis(250);
@@ -33,8 +33,7 @@ pub(crate) async fn own(server: &Server) -> Connection {
 
 /// Returns a builder of a limiter that represents a process.
 pub(crate) fn process(policy: &Policy) -> Builder {
-    // Longer than the machine may be busy with other tests.
-    RedisLimiter::builder(policy.clone()).deadline(Duration::from_secs(1))
+    RedisLimiter::builder(policy.clone()).deadline(PATIENT)
 }
 
 pub(crate) async fn leasing(server: &Server, policy: &Policy) -> RedisLimiter {
@@ -84,25 +83,25 @@ pub(crate) async fn assert_all_is_counted(limiter: &RedisLimiter) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_process_alone_leases_soon_and_uses_all_of_the_limit() {
-    timely(async || {
-        let (server, audit) = (Server::start(), Audit::default());
-        let policy = rate(20_000);
-        let limiter = leasing(&server, &policy).await;
-        assert_eq!(limiter.lease(), Some(LEASE));
-        let start = Instant::now();
-        let end = start + Duration::from_secs(2);
-        let (admitted, refused) = load(&limiter, &audit, end, Duration::ZERO).await;
-        let (took, calls) = (start.elapsed().as_secs_f64(), calls(&server));
-        println!("{admitted} admitted, {refused} refused, {calls} calls in {took} s");
-        let most = 20_000.0 * (1.0 + took);
-        assert!(audit.over(&policy) <= 0, "{}", audit.over(&policy));
-        // A quarter of the burst is never leased, which is a twelfth of all.
-        assert!(admitted as f64 > 0.85 * most, "{admitted} of {most}");
-        assert!((calls as f64) < 0.01 * admitted as f64, "{calls} calls");
-        assert_all_is_counted(&limiter).await;
-    })
-    .await;
+async fn one_process_alone_leases_soon_and_within_the_limit() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let policy = rate(5_000);
+    let limiter = leasing(&server, &policy).await;
+    assert_eq!(limiter.lease(), Some(LEASE));
+    // More than a burst.
+    let is_enough = || audit.admitted() >= 10_000;
+    let start = Instant::now();
+    while !is_enough() {
+        assert!(start.elapsed() < GIVE_UP_AFTER, "{} admitted", audit.admitted());
+        let end = Instant::now() + Duration::from_millis(100);
+        let _ = load(&limiter, &audit, end, Duration::ZERO).await;
+    }
+    let (admitted, calls) = (audit.admitted(), calls(&server));
+    println!("{admitted} admitted by {calls} calls in {:?}", start.elapsed());
+    assert!(audit.over(&policy) <= 0, "{}", audit.over(&policy));
+    // The least that a lease has is 16 permits.
+    assert!(calls < admitted / 8, "{calls} calls");
+    assert_all_is_counted(&limiter).await;
 }
 
 /// Processes with and without leases share a key, refund, are dropped and lose replies, and never exceed the
@@ -186,43 +185,57 @@ async fn a_lease_that_is_spent_at_its_end_counts_for_a_full_check_after_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_that_is_used_up_is_asked_for_eight_times_a_lease() {
     let (server, audit) = (Server::start(), Audit::default());
-    let policy = rate(2_000);
+    // Leases last for a second.
+    let policy = Policy::gcra("test", Quota::new(4_000, Duration::from_secs(4)).unwrap());
     let limiters = join_all((0..4).map(|_| leasing(&server, &policy))).await;
-    let warm = Instant::now() + Duration::from_millis(1_500);
     let pause = Duration::from_millis(1);
     let run = |end: Instant| {
         join_all(limiters.iter().flat_map(|limiter| {
             (0..25).map(|_| load(limiter, &audit, end, pause)).collect::<Vec<_>>()
         }))
     };
-    let _ = run(warm).await;
-    let before = calls(&server);
-    let results = run(Instant::now() + Duration::from_secs(2)).await;
-    let calls = calls(&server) - before;
+    let start = Instant::now();
+    // Until the limit is used up for each of them.
+    while limiters.iter().any(|limiter| limiter.counters().cached == 0) {
+        assert!(start.elapsed() < GIVE_UP_AFTER);
+        let _ = run(Instant::now() + Duration::from_millis(500)).await;
+    }
+    let (start, before) = (Instant::now(), calls(&server));
+    let results = run(start + Duration::from_secs(2)).await;
+    let (calls, took) = (calls(&server) - before, start.elapsed().as_secs_f64());
     let decisions: u64 = results.iter().map(|(admitted, refused)| admitted + refused).sum();
-    println!("{calls} calls for {decisions} decisions");
-    assert!(decisions > 20_000, "the machine was too slow");
-    // Four processes, each every 31 ms, and the leases before they are used up.
-    assert!(calls < 600, "{calls} calls for {decisions} decisions");
+    println!("{calls} calls for {decisions} decisions in {took} s");
+    // Four processes, each every 125 ms, and the leases before they are used up.
+    assert!((calls as f64) < 100.0 * took, "{calls} calls in {took} s");
+    assert!(calls < decisions / 2, "{calls} calls for {decisions} decisions");
     assert!(audit.over(&policy) <= 0, "{} permits over the bound", audit.over(&policy));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_data_lets_through_the_burst_once_more_at_most() {
     let (server, audit) = (Server::start(), Audit::default());
-    let policy = rate(2_000);
+    let policy = Policy::gcra("test", Quota::per_second(100).with_burst(2_000));
     let limiters = join_all((0..3).map(|_| leasing(&server, &policy))).await;
-    let end = Instant::now() + Duration::from_secs(2);
-    let flush = async {
-        sleep(Duration::from_millis(500)).await;
-        server.command(&["FLUSHALL"]).unwrap();
+    let start = Instant::now();
+    let uses_up = async |limiter: &RedisLimiter| {
+        let start = Instant::now();
+        let mut refused = 0;
+        while refused == 0 {
+            assert!(start.elapsed() < GIVE_UP_AFTER);
+            let end = Instant::now() + Duration::from_millis(20);
+            refused += load(limiter, &audit, end, Duration::ZERO).await.1;
+        }
     };
-    let loads = limiters.iter().map(|limiter| load(limiter, &audit, end, Duration::ZERO));
-    tokio::join!(join_all(loads), flush);
-    let over = audit.over(&policy);
-    println!("{over} permits over the bound");
+    join_all(limiters.iter().map(uses_up)).await;
+    server.command(&["FLUSHALL"]).unwrap();
+    // Until denials are not cached any more.
+    sleep(Duration::from_millis(1_200)).await;
+    join_all(limiters.iter().map(uses_up)).await;
+    let (admitted, recovered) = (audit.admitted(), 100 * (start.elapsed().as_secs() + 1));
+    println!("{admitted} admitted, {recovered} recovered");
     // A quarter of the burst is never leased.
-    assert!((500..=2_000).contains(&over), "{over} permits over the bound");
+    assert!(admitted > 2_000 + recovered, "{admitted}: the server has lost nothing");
+    assert!(admitted <= 2 * 2_000 + recovered, "{admitted}");
 }
 
 /// Charges that the next primary has not got are lost, and processes keep what they hold.
@@ -241,13 +254,21 @@ async fn a_failover_lets_through_the_burst_once_more_at_most() {
     let _ = join_all(limiters.iter().map(|limiter| load(limiter, &audit, warm, pause))).await;
     let before = audit.admitted();
     set.server_mut(0).kill();
-    let end = Instant::now() + Duration::from_secs(6);
-    let _ = join_all(limiters.iter().map(|limiter| load(limiter, &audit, end, pause))).await;
+    // Until leases are granted again by the next primary.
+    let loads = limiters.iter().map(async |limiter| {
+        let (start, leases) = (Instant::now(), limiter.counters().leases);
+        let (mut decided, is_new) = (false, |it: &RedisLimiter| it.counters().leases > leases + 3);
+        while !(decided && is_new(limiter)) {
+            assert!(start.elapsed() < GIVE_UP_AFTER, "{:?}", limiter.counters());
+            let end = Instant::now() + Duration::from_secs(1);
+            let _ = load(limiter, &audit, end, pause).await;
+            decided = set.primary() == Some(set.server(1).port());
+        }
+    });
+    let _ = join_all(loads).await;
     let (over, after) = (audit.over(&policy), audit.admitted() - before);
     println!("{before} admitted before and {after} after, {over} permits over the bound");
     assert!(over <= 2_000, "{over} permits over the bound");
-    // Leases are granted again by the next primary.
-    assert!(after > 4_000, "{after}");
     assert_eq!(limiters[0].check("other").await.unwrap().source(), Source::State);
 }
 
@@ -280,10 +301,12 @@ async fn policies_without_leases_are_checked_at_the_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_while_the_key_is_scarce_says_when_to_return() {
     let (server, audit) = (Server::start(), Audit::default());
-    let limiter = leasing(&server, &rate(1_000)).await;
+    // So few that a slow machine uses them up.
+    let limiter = leasing(&server, &rate(100)).await;
     let mut found = 0;
-    let end = Instant::now() + Duration::from_secs(3);
-    while Instant::now() < end {
+    let start = Instant::now();
+    while found < 10 {
+        assert!(start.elapsed() < GIVE_UP_AFTER, "{found} refusals by the cache");
         let begun = unix_micros();
         let decision = limiter.check("key").await.unwrap();
         if decision.is_admitted() {
@@ -297,5 +320,4 @@ async fn a_refusal_while_the_key_is_scarce_says_when_to_return() {
             assert!(again.is_admitted(), "{again:?} after {decision:?}");
         }
     }
-    assert!(found > 10, "{found}");
 }

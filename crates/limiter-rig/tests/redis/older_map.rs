@@ -118,7 +118,7 @@ async fn run(connection: &Connection, key: &[u8]) -> Result<(), Fault> {
 async fn until_at(connection: &Connection, keys: &[Vec<u8>; 2], node: &Node) {
     let start = Instant::now();
     while port_of(connection, &keys[1]) != node.port {
-        assert!(start.elapsed() < Duration::from_secs(10), "the slots are not learned");
+        assert!(start.elapsed() < crate::GIVE_UP_AFTER, "the slots are not learned");
         let _ = run(connection, &keys[0]).await;
         sleep(Duration::from_millis(10)).await;
     }

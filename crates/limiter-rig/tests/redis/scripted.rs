@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{connect_here, daily, limiter, limiter_here, patient, timely};
+use crate::{GIVE_UP_AFTER, PATIENT, builder, connect_here, daily, limiter, limiter_here, patient};
 
 /// What the server replies to a script call, after how long.
 #[derive(Clone)]
@@ -133,7 +133,7 @@ async fn check(limiter: &RedisLimiter, number: usize) -> Vec<Error> {
 async fn until_served(limiter: &RedisLimiter) {
     let start = Instant::now();
     while !check(limiter, 1).await.is_empty() {
-        assert!(start.elapsed() < Duration::from_secs(10));
+        assert!(start.elapsed() < GIVE_UP_AFTER);
         sleep(Duration::from_millis(5)).await;
     }
 }
@@ -141,21 +141,19 @@ async fn until_served(limiter: &RedisLimiter) {
 /// Once a reply after half of the deadline counted as a failure.
 #[tokio::test]
 async fn slow_replies_within_the_deadline_open_no_breaker() {
-    timely(async || {
-        let server = Scripted::start().await;
-        let limiter = limiter_here(&server.url(), 1_000).await;
+    let server = Scripted::start().await;
+    let limiter = builder(1_000).deadline(Duration::from_secs(2));
+    let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
+    assert_eq!(check(&limiter, 1).await.len(), 0);
+    server.replies(Duration::from_millis(1_050), Reply::Admit);
+    let before = server.calls();
+    assert_eq!(check(&limiter, 5).await.len(), 0);
+    assert_eq!(server.calls() - before, 1);
+    for _ in 0..5 {
         assert_eq!(check(&limiter, 1).await.len(), 0);
-        server.replies(Duration::from_millis(30), Reply::Admit);
-        let before = server.calls();
-        assert_eq!(check(&limiter, 5).await.len(), 0);
-        assert_eq!(server.calls() - before, 1);
-        for _ in 0..10 {
-            assert_eq!(check(&limiter, 1).await.len(), 0);
-        }
-        let counters = limiter.counters();
-        assert_eq!((counters.breaker_opened, counters.short_circuited), (0, 0));
-    })
-    .await;
+    }
+    let counters = limiter.counters();
+    assert_eq!((counters.breaker_opened, counters.short_circuited), (0, 0));
 }
 
 /// Once they counted as silence, and after a second the connection was replaced.
@@ -180,23 +178,23 @@ async fn unknown_error_replies_keep_the_connection() {
 /// Once each check reconnected and logged two lines, with the breaker closed.
 #[tokio::test]
 async fn garbage_opens_the_breaker_and_is_logged_once() {
-    timely(async || {
-        let log = Log::start();
-        let server = Scripted::start().await;
-        let limiter = limiter_here(&server.url(), 1_000).await;
-        assert!(limiter.check("key").await.is_ok());
-        server.replies(Duration::ZERO, Reply::Bytes("garbage\r\n"));
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(1) {
-            assert!(limiter.check("key").await.is_err());
-            sleep(Duration::from_millis(2)).await;
-        }
-        assert_eq!(limiter.counters().breaker_opened, 1);
-        // Ten probes a second at most, and one each 2 ms in the tenth of a second before the breaker opened.
-        assert!(server.connections() < 65, "{} connections", server.connections());
-        assert!(log.lines().len() <= 4, "{:?}", log.lines());
-    })
-    .await;
+    let log = Log::start();
+    let server = Scripted::start().await;
+    let limiter = builder(1_000).deadline(PATIENT);
+    let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
+    assert!(limiter.check("key").await.is_ok());
+    server.replies(Duration::ZERO, Reply::Bytes("garbage\r\n"));
+    let mut checks = 0;
+    while limiter.counters().short_circuited < 300 {
+        assert!(limiter.check("key").await.is_err());
+        checks += 1;
+        assert!(checks < 1_000, "the breaker stays closed");
+        sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(limiter.counters().breaker_opened, 1);
+    // A few until the breaker opened, and at each probe.
+    assert!(server.connections() < 100, "{} connections", server.connections());
+    assert!(log.lines().len() <= 4, "{:?}", log.lines());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -240,39 +238,37 @@ async fn a_late_reply_of_an_earlier_connection_keeps_the_later_one() {
 /// Once a hung connection was never noticed: callers that left dropped the evidence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_hangs_is_noticed_although_all_callers_leave_early() {
-    timely(async || {
-        for operation in ["check", "peek", "reserve", "reset", "acquire"] {
-            let server = Scripted::start().await;
-            let limiter = limiter(&server.url(), 1_000).await;
-            until_served(&limiter).await;
-            server.replies(Duration::ZERO, Reply::Never);
-            let start = Instant::now();
-            while server.connections() == 1 {
-                let early = Duration::from_millis(5);
-                let left = match operation {
-                    "check" => timeout(early, limiter.check("key")).await.is_err(),
-                    "peek" => timeout(early, limiter.peek("key")).await.is_err(),
-                    "reset" => timeout(early, limiter.reset("key")).await.is_err(),
-                    "acquire" => {
-                        timeout(early, limiter.acquire("key", Cost::ONE, None)).await.is_err()
-                    }
-                    _ => {
-                        let reserve = limiter.reserve("key", Cost::ONE, Duration::ZERO);
-                        timeout(early, reserve).await.is_err()
-                    }
-                };
-                // Once the breaker is open, there is an error at once.
-                if !left {
-                    sleep(early).await;
+    for operation in ["check", "peek", "reserve", "reset", "acquire"] {
+        let server = Scripted::start().await;
+        let limiter = limiter(&server.url(), 1_000).await;
+        until_served(&limiter).await;
+        let (connections, calls) = (server.connections(), server.calls());
+        let opened = limiter.counters().breaker_opened;
+        server.replies(Duration::ZERO, Reply::Never);
+        let start = Instant::now();
+        while server.connections() == connections {
+            let early = Duration::from_millis(5);
+            let left = match operation {
+                "check" => timeout(early, limiter.check("key")).await.is_err(),
+                "peek" => timeout(early, limiter.peek("key")).await.is_err(),
+                "reset" => timeout(early, limiter.reset("key")).await.is_err(),
+                "acquire" => timeout(early, limiter.acquire("key", Cost::ONE, None)).await.is_err(),
+                _ => {
+                    let reserve = limiter.reserve("key", Cost::ONE, Duration::ZERO);
+                    timeout(early, reserve).await.is_err()
                 }
-                assert!(start.elapsed() < Duration::from_secs(5), "{operation}");
+            };
+            // Once the breaker is open, there is an error at once.
+            if !left {
+                sleep(early).await;
             }
-            assert_eq!(limiter.counters().breaker_opened, 1, "{operation}");
-            // What was not answered is not sent again, and nothing piles up.
-            assert!(server.calls() < 60, "{operation}: {} calls", server.calls());
+            assert!(start.elapsed() < GIVE_UP_AFTER, "{operation}");
         }
-    })
-    .await;
+        assert_eq!(limiter.counters().breaker_opened - opened, 1, "{operation}");
+        // What was not answered is not sent again, and nothing piles up.
+        let calls = server.calls() - calls;
+        assert!(calls < 60, "{operation}: {calls} calls");
+    }
 }
 
 /// Once 99 % of the checks failed that were sent together, without a hint.

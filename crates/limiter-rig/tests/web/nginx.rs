@@ -24,7 +24,7 @@ use tokio::{
 
 const PROXIES: [&str; 2] = ["127.0.0.2/32", "127.0.0.3/32"];
 const CLIENT: &str = "127.0.0.4";
-const READY_WITHIN: Duration = Duration::from_secs(10);
+const READY_WITHIN: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn the_client_of_two_hops_of_nginx_is_the_one_that_connects_to_the_first() {
