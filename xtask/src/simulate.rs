@@ -5,11 +5,11 @@ use std::{fs, thread};
 use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
-pub(crate) const OPTIONS: &str = "[--seed N] [--minutes M | --faults N] [--processes P] [--faults-for MICROS] \
+pub(crate) const OPTIONS: &str = "[--seed N] [--minutes M | --faults N | --count N] [--processes P] [--faults-for MICROS] \
                                   [--without KIND,...] [--wrong NAME|all] [--services | --in-flight] | --compare [--seed N] [--minutes M] | --ci | \
                                   --record FAULTS";
 
-/// The seeds that found something, which each commit runs.
+/// The seeds that found something, which each run of [`ci`] has.
 const SEEDS: &str = "crates/limiter-sim/seeds.txt";
 
 /// Where the output of a long run is kept.
@@ -26,16 +26,23 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Runs the listed seeds, and new ones for about a minute. Each commit has new seeds of its own, and their number does not
-/// depend on the machine, so that they repeat.
+/// How many new seeds [`ci`] runs, in about a minute. The seeds of a day are its date and three digits, so that days share
+/// none.
+const NEW_SEEDS: u32 = 180;
+
+/// Runs the listed seeds, and those of the day. Which and how many they are does not depend on the commit or the machine,
+/// so that they repeat.
 pub(crate) fn ci(shell: &Shell) -> Result<()> {
-    let commit = commit(shell)?;
-    let digits = commit.get(..12).context("git names no commit")?;
-    let first = u64::from_str_radix(digits, 16)?.to_string();
-    simulate(shell, &["--seeds", SEEDS, "--seed", &first, "--faults", "150000"])
+    let date = cmd!(shell, "date -u +%Y%m%d").quiet().read()?;
+    let first = format!("{date}000");
+    let count = NEW_SEEDS.to_string();
+    println!(
+        "new seeds of {date} in UTC, which `cargo xtask simulate --seed {first} --count {count}` repeats"
+    );
+    simulate(shell, &["--seeds", SEEDS, "--seed", &first, "--count", &count])
 }
 
-/// Runs seeds as [`ci`] does, but from 1, until so many faults have happened, and writes what the program prints to a page.
+/// Runs seeds from 1 until so many faults have happened, and writes what the program prints to a page.
 fn record(shell: &Shell, faults: &str) -> Result<()> {
     ensure!(faults.parse::<u64>().is_ok(), "invalid --record {faults:?}; use a number of faults");
     let date = cmd!(shell, "date -u +%Y-%m-%dT%H:%MZ").quiet().read()?.replace('T', " ");
@@ -77,7 +84,7 @@ fn simulate(shell: &Shell, options: &[&str]) -> Result<()> {
 
 fn commit(shell: &Shell) -> Result<String> {
     let read = cmd!(shell, "git rev-parse HEAD").quiet().read();
-    read.context("the simulation draws its seeds from the commit, and git names none")
+    read.context("the page has the commit, and git names none")
 }
 
 /// Returns the processor and how many of them there are.

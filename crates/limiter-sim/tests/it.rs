@@ -52,6 +52,17 @@ fn seeds_run_until_so_many_faults_have_happened() {
 }
 
 #[test]
+fn a_number_of_new_seeds_is_run_after_the_listed_ones_without_those_that_fail() {
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/failing.txt");
+    std::fs::write(path, "fails 7 # for a reason\n1\n").unwrap();
+    let options = ["--processes", "1", "--faults-for", "0", "--seeds", path];
+    let output = simulate(&[&options[..], &["--seed", "3", "--count", "1"]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let begin = format!("not run, because {path} has it: fails 7 # for a reason\n2 runs, ");
+    assert!(output.status.success() && text.starts_with(&begin), "{text}");
+}
+
+#[test]
 fn each_kind_of_runs_is_a_section_of_the_record() {
     let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/sections.txt");
     // The second seed is run once more with services, the third with requests in flight.
@@ -109,7 +120,10 @@ fn unknown_options_are_quoted() {
         (&["--sed", "1"][..], "unknown option \"--sed\""),
         (&["--seed", "x"], "invalid --seed \"x\"; use a number"),
         (&["--seed"], "--seed needs a value"),
-        (&["--minutes", "1", "--faults", "1"], "--minutes and --faults exclude each other"),
+        (
+            &["--minutes", "1", "--faults", "1"],
+            "--minutes, --faults and --count exclude each other",
+        ),
         (&["--compare", "--wrong", "all"], "--compare excludes all options but --seed, "),
         (&["--compare", "--faults", "9"], "--compare excludes all options but --seed, "),
         (&["--compare", "--sections"], "--compare excludes all options but --seed, "),

@@ -18,6 +18,8 @@ pub(super) struct Options {
     minutes: Option<f64>,
     /// Until how many faults have happened.
     faults: Option<u64>,
+    /// How many new seeds to run.
+    count: Option<u64>,
     processes: Option<u32>,
     faults_for: Option<Micros>,
     without: Vec<Fault>,
@@ -51,7 +53,7 @@ pub(super) struct Variant {
     pub(super) settings: Settings,
 }
 
-const NAMES: &str = "--seed, --seeds, --minutes, --faults, --processes, --faults-for, --without, --wrong, \
+const NAMES: &str = "--seed, --seeds, --minutes, --faults, --count, --processes, --faults-for, --without, --wrong, \
                      --services, --in-flight, --sections, --picture or --compare";
 
 impl Options {
@@ -64,6 +66,7 @@ impl Options {
                 "--seeds" => options.listed = Some(Seeds::listed_in(&value()?)?),
                 "--minutes" => options.minutes = Some(number(&name, &value()?)?),
                 "--faults" => options.faults = Some(number(&name, &value()?)?),
+                "--count" => options.count = Some(number(&name, &value()?)?),
                 "--processes" => options.processes = Some(number(&name, &value()?)?),
                 "--faults-for" => options.faults_for = Some(number(&name, &value()?)?),
                 "--without" => {
@@ -89,9 +92,10 @@ impl Options {
                 _ => bail!("unknown option {name:?}; use {NAMES}"),
             }
         }
+        let goals = [options.minutes.is_some(), options.faults.is_some(), options.count.is_some()];
         ensure!(
-            options.minutes.is_none() || options.faults.is_none(),
-            "--minutes and --faults exclude each other; use one of them"
+            goals.into_iter().filter(|is_given| *is_given).count() <= 1,
+            "--minutes, --faults and --count exclude each other; use one of them"
         );
         ensure!(
             !options.services || !options.in_flight,
@@ -112,6 +116,7 @@ impl Options {
             || self.services
             || self.in_flight
             || self.faults.is_some()
+            || self.count.is_some()
             || self.sections
             || !self.wrong.is_empty()
             || self.picture
@@ -126,12 +131,13 @@ impl Options {
         if self.picture {
             return Ok(What::Picture);
         }
-        let goal = match (self.minutes, self.faults) {
-            (None, Some(faults)) => Goal::Faults(faults),
-            (Some(minutes), _) => Goal::Minutes(minutes),
+        let goal = match (self.minutes, self.faults, self.count) {
+            (Some(minutes), ..) => Goal::Minutes(minutes),
+            (_, Some(faults), _) => Goal::Faults(faults),
+            (.., Some(count)) => Goal::Count(count),
             // A list alone is run without others.
-            (None, None) if self.listed.is_some() => Goal::Minutes(0.0),
-            (None, None) => match self.seed {
+            (None, None, None) if self.listed.is_some() => Goal::Count(0),
+            (None, None, None) => match self.seed {
                 Some(seed) => return Ok(What::Seed(seed)),
                 None => Goal::Minutes(1.0),
             },

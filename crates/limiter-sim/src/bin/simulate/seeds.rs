@@ -28,6 +28,8 @@ pub(super) struct Seeds {
 pub(super) enum Goal {
     Minutes(f64),
     Faults(u64),
+    /// So many new seeds, whatever they do.
+    Count(u64),
 }
 
 impl Seeds {
@@ -36,14 +38,26 @@ impl Seeds {
         Self { listed, first, goal, taken, begin, faults }
     }
 
-    /// Reads the seeds of a file: one a line, and a comment behind `#`.
+    /// Reads the seeds of a file: one a line, and a comment behind `#`. A line that begins with `fails` is a seed that is
+    /// known to fail. It is printed, and not returned.
     pub(super) fn listed_in(path: &str) -> Result<Vec<u64>> {
         let text = fs::read_to_string(path).with_context(|| format!("can't read {path}"))?;
-        let seeds = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-        let parse = |seed: &str| {
-            seed.parse().with_context(|| format!("invalid seed {seed:?} in {path}; use a number"))
-        };
-        seeds.filter(|seed| !seed.is_empty()).map(parse).collect()
+        let mut seeds = Vec::new();
+        for line in text.lines() {
+            let seed = line.split('#').next().unwrap_or_default().trim();
+            if seed.is_empty() {
+                continue;
+            }
+            let fails = seed.strip_prefix("fails ");
+            let number = fails.unwrap_or(seed).trim().parse();
+            let number =
+                number.with_context(|| format!("invalid seed {seed:?} in {path}; use a number"))?;
+            match fails {
+                Some(_) => println!("not run, because {path} has it: {line}"),
+                None => seeds.push(number),
+            }
+        }
+        Ok(seeds)
     }
 
     /// Returns the next seed, `None` if the goal is reached.
@@ -53,11 +67,12 @@ impl Seeds {
             return Some(*seed);
         }
         let begin = self.begin.get_or_init(Instant::now);
+        let new = (taken - self.listed.len()) as u64;
         let is_reached = match self.goal {
             Goal::Minutes(minutes) => begin.elapsed() >= Duration::from_secs_f64(60.0 * minutes),
             Goal::Faults(faults) => self.faults.load(Relaxed) >= faults,
+            Goal::Count(count) => new >= count,
         };
-        let new = (taken - self.listed.len()) as u64;
         (!is_reached).then(|| self.first.wrapping_add(new))
     }
 
