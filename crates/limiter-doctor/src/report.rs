@@ -6,6 +6,7 @@ mod commands;
 mod findings;
 mod keyspace;
 mod server;
+mod slots;
 
 use std::process;
 
@@ -14,8 +15,8 @@ use serde_json::json;
 use self::findings::Findings;
 use crate::{Failure, Outcome, arguments::Server, top};
 
-/// Checks the version, the role, the memory, the durability, the clocks, the permissions that the scripts
-/// need, the time of a check, and the expiries of the keys.
+/// Checks the version, the role, the memory, the durability, the slots of a cluster, the clocks, the permissions that the
+/// scripts need, the time of a check, and the expiries of the keys.
 ///
 /// It writes and deletes a few keys of its own, and reads at most 20,000 others on each
 /// server. A server that can't be reached is a finding.
@@ -36,6 +37,9 @@ pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
         is_reachable |= server::examine(server, &mut findings).await;
     }
     if is_reachable {
+        for server in &servers {
+            slots::examine(server, &mut findings).await;
+        }
         clocks::examine(&servers, &mut findings).await;
         let mut can_check = true;
         for server in &servers {

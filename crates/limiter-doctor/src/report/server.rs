@@ -89,9 +89,11 @@ fn eviction(server: &str, info: &Info, findings: &mut Findings) {
         _ => format!("uses {}, more than its limit of {} of memory", bytes(used), bytes(limit)),
     };
     if policy == "noeviction" {
-        if percent >= 80 {
-            let advice = "give it more memory: when it is full, limiters return errors, or decide by a share \
-                          in memory";
+        let advice = "give it more memory: when it is full, limiters of fresh subjects return errors, or decide by a share \
+                      in memory";
+        if percent >= 100 {
+            findings.problem(server, format!("is full, and {uses}"), advice);
+        } else if percent >= 80 {
             findings.advise(server, uses, advice);
         } else {
             findings.fine(server, format!("evicts no keys, and {uses}"));

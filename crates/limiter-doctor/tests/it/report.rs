@@ -1,7 +1,7 @@
 //! `report` says what is wrong with a server, and what to change.
 
 use limiter_redis::scripts::{CALL_COMMANDS, SCRIPT_COMMANDS};
-use limiter_rig::server::Server;
+use limiter_rig::server::{Cluster, Server};
 use serde_json::Value;
 
 use crate::{Printed, doctor, run};
@@ -87,8 +87,22 @@ fn a_full_server_is_a_problem() {
     let printed = report(&server);
     assert_eq!(printed.code, 1, "{printed:?}");
     assert_eq!(found(&printed.json(), "OOM").0, "problem");
+    assert_eq!(found(&printed.json(), "is full, and uses ").0, "problem");
     // Problems are listed first.
     assert!(doctor(&server, &["report"]).out.starts_with("PROBLEM"));
+}
+
+/// As after a reshard that was interrupted.
+#[test]
+fn slots_that_have_not_moved_to_the_end_are_a_problem() {
+    let cluster = Cluster::start();
+    let of_cluster = || run(&["--url", &cluster.url(), "report", "--json"], &[], "");
+    assert!(!of_cluster().out.contains("TRYAGAIN"));
+    let to = (cluster.owner(7) + 1) % 3;
+    drop(cluster.begin_move(7, to));
+    let printed = of_cluster();
+    assert_eq!(printed.code, 1, "{printed:?}");
+    assert_eq!(found(&printed.json(), "slot 7 has not moved to the end").0, "problem");
 }
 
 #[test]
