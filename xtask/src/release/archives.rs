@@ -47,12 +47,15 @@ pub(super) fn test(shell: &Shell, crates: &[Published]) -> Result<()> {
 /// the package that a run in the repository does not: the package has the same sources, and what can differ, files and
 /// dependencies that are missing, is found by the tests beside the code and by those of the documentation.
 fn complete(shell: &Shell, package: &Path) -> Result<()> {
-    let (root, tests) = (package.join("src/lib.rs"), package.join("src/tests.rs"));
-    if !shell.path_exists(&root) || shell.path_exists(&tests) {
+    let tests = package.join("src/tests.rs");
+    if shell.path_exists(&tests) {
         return Ok(());
     }
-    if shell.read_file(root)?.lines().any(|line| line == "mod tests;") {
-        shell.write_file(tests, "")?;
+    for root in ["src/lib.rs", "src/main.rs"].map(|root| package.join(root)) {
+        let text = if shell.path_exists(&root) { shell.read_file(root)? } else { String::new() };
+        if text.lines().any(|line| line == "mod tests;") {
+            shell.write_file(&tests, "")?;
+        }
     }
     Ok(())
 }

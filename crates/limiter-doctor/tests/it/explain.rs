@@ -1,69 +1,9 @@
 //! `explain` says what a stored state means, as the limiter itself counts it.
 
-use limiter_core::{Algorithm, Key, Policy, Usage};
+use limiter_core::Key;
 use limiter_rig::server::Server;
 
 use crate::{SECRET, doctor, limiter, now, run, take};
-
-/// Policies by several algorithms, and one of several limits.
-fn all_limits() -> impl Iterator<Item = String> {
-    let several = ["fixed-window", "sliding-log"];
-    let several = several.map(|by| format!("short=10/d, long=20/10d by {by}"));
-    Algorithm::one_of_each().map(|by| format!("10/d by {by}")).chain(several)
-}
-
-#[tokio::test]
-async fn permits_in_use_are_those_that_the_limiter_counts() {
-    let server = Server::start();
-    for (number, limits) in all_limits().enumerate() {
-        let name = format!("policy-{number}");
-        let limiter = limiter(&server, &name, &limits).await;
-        take(&limiter, "alice", 2).await;
-        let quotas = limits.split(", ").flat_map(|limit| ["--quota", limit]);
-        let subject = ["--json", "explain", "alice", "--name", &name].into_iter();
-        let json = doctor(&server, &subject.chain(quotas).collect::<Vec<_>>()).json();
-        let keys = limiter.stored_keys("alice").unwrap();
-        let keys: Vec<_> = keys.into_iter().map(|key| String::from_utf8(key).unwrap()).collect();
-        let found = json["keys"].as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap());
-        assert_eq!(found.collect::<Vec<_>>(), keys);
-        let usage: Usage = limiter.peek("alice").await.unwrap();
-        let json = &json["keys"][usage.limit_index()];
-        let limit = &json["state"];
-        let left = limit["permits"].as_u64().unwrap() - limit["permits_in_use"].as_u64().unwrap();
-        assert_eq!(left, usage.remaining(), "{limits}: {json}");
-        let reset_after = u64::try_from(usage.reset_after().as_millis()).unwrap();
-        let fresh_in = limit["fresh_in_ms"].as_u64().unwrap();
-        assert!(fresh_in.abs_diff(reset_after) < 5_000, "{limits}: {json}");
-        assert!(limit["fields"].as_array().unwrap().len() >= 3, "{limits}: {json}");
-        assert_eq!(json["problem"], serde_json::Value::Null);
-
-        for target in [&["explain", &keys[0]][..], &["explain", "alice", "--name", &name]] {
-            let printed = doctor(&server, target);
-            assert_eq!(printed.code, 0, "{printed:?}");
-            let text = ": 2 permits in use. The limit is fresh in";
-            assert!(printed.out.contains(text), "{printed:?}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn permits_in_use_are_those_of_the_quota_that_is_given() {
-    let server = Server::start();
-    for by in Algorithm::one_of_each().filter(|by| !by.is_continuous()) {
-        let (day, week) = (format!("10/d by {by}"), format!("30/7d by {by}"));
-        let limiter = limiter(&server, "api", &day).await;
-        let tier = limiter.with_policy(&Policy::parse("pro", &week).unwrap()).unwrap();
-        take(&limiter, "alice", 2).await;
-        take(&tier, "alice", 3).await;
-        for (quota, handle) in [(&day, &limiter), (&week, &tier)] {
-            let explain = ["explain", "alice", "--name", "api", "--quota", quota];
-            let printed = doctor(&server, &explain);
-            let left = handle.peek("alice").await.unwrap().remaining();
-            let text = format!(" permits in use, and {left} left. ");
-            assert!(printed.code == 0 && printed.out.contains(&text), "{left}: {printed:?}");
-        }
-    }
-}
 
 #[tokio::test]
 async fn a_state_prints_in_words() {

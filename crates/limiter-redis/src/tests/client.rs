@@ -1,4 +1,4 @@
-//! A client of servers in this process, by clocks that the test sets.
+//! A client of servers in this process, by clocks that the test sets. Tests of other crates include this file.
 
 use std::{
     collections::BTreeMap,
@@ -227,7 +227,8 @@ fn name_of(script: &[u8]) -> &'static str {
     NAMES.get(script).expect("a script that limiters send")
 }
 
-fn read(reply: Reply) -> ScriptReply {
+/// Returns a reply as clients return it.
+pub(crate) fn read(reply: Reply) -> ScriptReply {
     match reply {
         Reply::Integer(number) => ScriptReply::Integer(number),
         Reply::Status(text) => ScriptReply::Text(text),
