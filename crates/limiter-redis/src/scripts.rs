@@ -58,6 +58,10 @@ const FUNCTIONS: [(&str, &str); 6] = [
     ("family_log", include_str!("scripts/functions/family_log.lua")),
 ];
 
+/// Sets `now` from the server's clock. Each script that needs the time contains it as it is.
+#[cfg(test)]
+pub(crate) const CLOCK: &str = include_str!("scripts/functions/clock.lua");
+
 /// Returns the name and the text of each script that limiters send.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     static TEXTS: LazyLock<[(&str, String); SOURCES.len()]> =

@@ -4,11 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::FutureExt as _;
 use limiter_core::{Algorithm, Cost, Policy, Timestamp};
-use limiter_test::{
-    policies::any_policy,
-    properties,
-    subject::{EPOCH, Subject},
-};
+use limiter_test::{policies::any_policy, properties, subject::Subject};
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 
 use super::store::{Store, decide_together, states, unique};
@@ -56,7 +52,6 @@ fn the_check_of_a_caller_who_leaves_before_it_is_sent_is_not_sent() {
     let store = Store::new();
     let policy = Policy::parse("test", "3/day").unwrap();
     let limiter = store.limiter_of(&unique(), &policy, 0);
-    store.set_clock(Timestamp::ZERO.saturating_add(EPOCH));
     for _ in 0..3 {
         assert!(limiter.check("key").now_or_never().is_none());
     }

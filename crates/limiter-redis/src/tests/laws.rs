@@ -39,7 +39,7 @@ fn check(scenarios: &impl Strategy<Value = Scenario>, law: OneLimiter) {
 }
 
 fn run<S: Strategy>(strategy: &S, law: impl Fn(S::Value) -> Law) {
-    TestRunner::new(properties::config(file!(), 64)).run(strategy, law).unwrap();
+    TestRunner::new(properties::config(file!(), 128)).run(strategy, law).unwrap();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use limiter_test::{
     oracle::Admitted,
     properties,
     schedule::{Request, Scenario, Tick, Time, traffic},
-    subject::{EPOCH, Operations, Subject},
+    subject::{Operations, Subject},
 };
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
@@ -300,7 +300,6 @@ fn a_reset_whose_caller_has_left_ends_the_leases_of_its_own_process() {
     let store = Store::new();
     let policy = Policy::parse("test", "1000/s").unwrap();
     let limiter = store.limiter_with(&unique(), &policy, |builder| builder.lease(true));
-    store.set_clock(Timestamp::from_nanos(0).saturating_add(EPOCH));
     while store.block_on(limiter.check(KEY)).unwrap().source() != Source::Lease {}
     assert!(limiter.reset(KEY).now_or_never().is_none());
     let sender = Arc::clone(&limiter.sender);

@@ -49,7 +49,7 @@ impl lists::Store for Siblings {
     }
 
     fn set(&mut self, now: Timestamp) {
-        self.store.set_clock(now.saturating_add(EPOCH));
+        self.store.client.set_time(now.saturating_add(EPOCH));
     }
 
     fn wait_for<T>(&self, future: LimiterFuture<T>) -> T {
@@ -90,7 +90,6 @@ impl Three {
         let others =
             [sibling("tokens 1000/min by fixed-window"), sibling("tenant 5/h by sliding-log")];
         let [tokens, tenant] = others;
-        store.set_clock(Timestamp::ZERO.saturating_add(EPOCH));
         Self { store, limiters: [requests, tokens, tenant] }
     }
 
@@ -225,7 +224,6 @@ fn leased_permits_are_spent_first_and_are_returned() {
     let users = store.limiter_with(&unique(), &users, |builder| builder.lease(true));
     let tenants = users.sibling(&policy("tenants", "10/h by sliding-log")).unwrap();
     assert_eq!((users.lease().is_some(), tenants.lease()), (true, None));
-    store.set_clock(Timestamp::ZERO.saturating_add(EPOCH));
     let is_admitted = |tenant: u64| {
         let [one, cost] = [Cost::ONE, Cost::of(tenant)];
         let list = [Demand::new(&tenants, "acme", cost), Demand::new(&users, "alice", one)];

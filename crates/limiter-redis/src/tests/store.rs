@@ -14,7 +14,7 @@ use std::{
 use futures::{Stream, future::try_join_all, stream::FuturesUnordered};
 use limiter_core::{Cost, Decision, Error, LimiterFuture, Policy, Timestamp};
 use limiter_double::Stored;
-use limiter_test::subject::{InStore, Process};
+use limiter_test::subject::{EPOCH, InStore, Process};
 
 use super::client::{Client, Task};
 use crate::{RedisLimiter, ScriptClient};
@@ -48,6 +48,7 @@ impl Store {
     }
 
     fn of(client: Client) -> Arc<Self> {
+        client.set_time(Timestamp::ZERO.saturating_add(EPOCH));
         Arc::new(Self { client, tasks: Mutex::default() })
     }
 
@@ -94,10 +95,6 @@ impl Store {
         let builder = RedisLimiter::builder(policy.clone()).prefix(prefix);
         let builder = builder.clock(self.client.clock()).deadline(Duration::from_secs(10));
         settings(builder).build_on(self.client.clone()).unwrap()
-    }
-
-    pub(super) fn set_clock(&self, now: Timestamp) {
-        self.client.set_time(now);
     }
 
     /// Returns the output of a future, and runs what follows from it.

@@ -44,11 +44,10 @@ fn hot_scripts_have_no_functions() {
 /// Each script that needs the time has the same text for it, which refuses a clock that is not set.
 #[test]
 fn each_script_reads_the_clock_once_by_the_same_text() {
-    let clock = include_str!("../scripts/functions/clock.lua");
     for (name, text) in scripts::all() {
         let reads = text.matches("call('TIME')").count();
         assert_eq!(
-            (text.matches(clock).count(), reads),
+            (text.matches(scripts::CLOCK).count(), reads),
             (reads, usize::from(!matches!(name, "reset" | "leave"))),
             "{name}"
         );

@@ -6,9 +6,8 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Entry, Error, InFlightPermit, LimiterFuture, Timestamp};
+use limiter_core::{Entry, Error, InFlightPermit, LimiterFuture};
 use limiter_double::Reply;
-use limiter_test::subject::EPOCH;
 
 pub(super) use crate::tests::client::Fate;
 use crate::{
@@ -37,7 +36,6 @@ impl World {
     }
 
     fn of(store: Arc<Store>) -> Self {
-        store.set_clock(Timestamp::ZERO.saturating_add(EPOCH));
         Self { store, events: Arc::default(), limiters: Mutex::default() }
     }
 
