@@ -13,6 +13,8 @@ mod state;
 mod stored;
 mod subject;
 mod target;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod top;
 mod words;
