@@ -233,7 +233,6 @@ fn bytes(key: &[u8], value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Server;
 
     #[test]

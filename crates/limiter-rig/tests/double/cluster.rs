@@ -81,8 +81,8 @@ impl Pair {
     }
 
     fn compare_maps(&mut self, node: usize) -> Result<(), String> {
-        let parts: [(_, fn(&Reply) -> String); 2] = [("SLOTS", slots), ("NODES", nodes)];
-        for (name, of_reply) in parts {
+        for name in ["SLOTS", "NODES"] {
+            let of_reply = if name == "SLOTS" { slots } else { nodes };
             let command = ["CLUSTER", name];
             let mut real = of_reply(&self.connections[node].call(&command));
             for (known, own) in &self.names {

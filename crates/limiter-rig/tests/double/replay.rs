@@ -8,16 +8,18 @@ use std::{
 };
 
 use limiter_core::{Clock, ManualClock, Timer};
-use limiter_double::{Reply, Server as Double, Value, Version};
+use limiter_double::{Reply, Value, Version};
 use limiter_redis::{CallError, ScriptCall, ScriptClient, ScriptReply, scripts};
-use limiter_rig::server::Server;
 use tokio::runtime::Handle;
 
 use crate::{
-    pair::{shown, version},
+    pair::{Pair, now, number, shown},
     random::Random,
-    wire::{Connection, Words},
+    wire::Words,
 };
+
+/// The server's time at first, in microseconds.
+const START: i64 = 1_700_000_000_000_000;
 
 /// The hash of the times at which keys of the real server expire.
 const EXPIRIES: &[u8] = b"expiries";
@@ -29,15 +31,14 @@ pub(crate) struct Client {
     runtime: Handle,
 }
 
-/// A real server and the double, at a time that the test sets.
+/// A real server and the double.
 pub(crate) struct Both {
-    _server: Server,
-    connection: Connection,
-    double: Double,
-    pub(crate) version: Version,
-    /// In microseconds.
-    pub(crate) now: i64,
-    /// The texts that replay scripts on the real server, as it knows them, by the scripts' names.
+    pub(crate) pair: Pair,
+    /// The time that the test sets, in microseconds.
+    now: i64,
+    /// Whether scripts run as they are sent, except that their time stands still, while keys expire by the real clock.
+    is_still: bool,
+    /// The digests of the texts that are run, by the scripts' names.
     known: BTreeMap<&'static str, Vec<u8>>,
     /// How many calls of each script were compared, and how many of these replied an error.
     pub(crate) calls: BTreeMap<&'static str, (usize, usize)>,
@@ -46,16 +47,11 @@ pub(crate) struct Both {
 }
 
 impl Client {
-    pub(crate) fn start(clock: ManualClock, now: i64, runtime: Handle) -> Self {
-        let server = Server::start();
-        let mut connection = Connection::open(server.port());
-        let version = version(&mut connection);
+    pub(crate) fn start(clock: ManualClock, is_still: bool, runtime: Handle) -> Self {
         let both = Both {
-            _server: server,
-            connection,
-            double: Double::new(version),
-            version,
-            now,
+            pair: Pair::start(),
+            now: START,
+            is_still,
             known: BTreeMap::new(),
             calls: BTreeMap::new(),
             differences: Vec::new(),
@@ -107,18 +103,94 @@ fn read(reply: Reply) -> ScriptReply {
 }
 
 impl Both {
+    pub(crate) const fn is_still(&self) -> bool {
+        self.is_still
+    }
+
+    /// Checks that all calls did the same.
+    #[track_caller]
+    pub(crate) fn check(&self) {
+        assert!(
+            self.differences.is_empty(),
+            "{:?}: {}",
+            self.pair.version,
+            self.differences.join("\n")
+        );
+    }
+
+    /// Checks that the same is stored at all keys, and deletes them.
+    #[track_caller]
+    pub(crate) fn check_keys(&mut self) {
+        let keys: Vec<_> =
+            self.pair.double.keys().map(|(key, stored)| (key.to_vec(), stored.clone())).collect();
+        let mut commands = Vec::new();
+        for (key, stored) in &keys {
+            let read: &[&str] = match stored.value {
+                Value::Text(_) => &["GET"],
+                Value::Hash(_) => &["HGETALL"],
+                Value::List(_) => &["LRANGE", "0", "-1"],
+                Value::SortedSet(_) => &["ZRANGE", "0", "-1", "WITHSCORES"],
+            };
+            let mut read: Words = read.iter().map(|word| word.as_bytes().to_vec()).collect();
+            read.insert(1, key.clone());
+            commands.extend([read, vec![b"PTTL".to_vec(), key.clone()]]);
+        }
+        self.pair.same_all(&commands);
+        assert_eq!(
+            number(&self.pair.connection.call(&["DBSIZE"])),
+            i64::try_from(keys.len()).unwrap()
+        );
+        self.pair.same(&["FLUSHALL"]);
+    }
+
     /// Calls a script on both.
     fn run(&mut self, call: &ScriptCall) -> Reply {
         let arguments = call.args();
         let (name, text) = script(&arguments[1]);
-        let reply = self.double.execute(&arguments, self.now);
-        if matches!(&reply, Reply::Error(error) if error.starts_with("NOSCRIPT")) {
+        let reply = if self.is_still {
+            self.run_still(name, text, &arguments)
+        } else {
+            self.run_replayed(name, text, call)
+        };
+        let is_loaded = !is_no_script(&reply);
+        let (calls, failures) = self.calls.entry(name).or_default();
+        *calls += usize::from(is_loaded);
+        *failures += usize::from(is_loaded && matches!(reply, Reply::Error(_)));
+        reply
+    }
+
+    /// Runs a script at a time that stands still.
+    fn run_still(
+        &mut self,
+        name: &'static str,
+        text: &str,
+        arguments: &[impl AsRef<[u8]>],
+    ) -> Reply {
+        if !self.known.contains_key(name) {
+            let text = lasting(&text.replace("redis.call('TIME')", "{ '1700000000', '5' }"));
+            let Reply::Bulk(known) = self.pair.same(&["SCRIPT", "LOAD", &text]) else {
+                panic!("no digest");
+            };
+            self.known.insert(name, known);
+        }
+        let mut command: Vec<&[u8]> = arguments.iter().map(AsRef::as_ref).collect();
+        (command[0], command[1]) = (b"EVALSHA", &self.known[name]);
+        let real = self.pair.connection.call(&command);
+        let double = self.pair.double.execute(&command, now());
+        if double != real {
+            self.differences.push(format!("{:?}\n{double:?}\n{real:?}", shown(&command[2..])));
+        }
+        real
+    }
+
+    /// Runs a script at the time that the test sets.
+    fn run_replayed(&mut self, name: &'static str, text: &str, call: &ScriptCall) -> Reply {
+        let arguments = call.args();
+        let reply = self.pair.double.execute(&arguments, self.now);
+        // Limiters send the text then.
+        if is_no_script(&reply) {
             return reply;
         }
-        let (calls, failures) = self.calls.entry(name).or_default();
-        *calls += 1;
-        *failures += usize::from(matches!(reply, Reply::Error(_)));
-
         let (kind, plain) = match &reply {
             Reply::Error(error) => ("error", Reply::Bulk(self.without_place(error).into())),
             reply => ("reply", reply.clone()),
@@ -143,9 +215,9 @@ impl Both {
 
     /// Returns what the real server should report of a key.
     fn report(&mut self, key: &[u8]) -> [Reply; 3] {
-        let expiry = self.double.stored(key).and_then(|stored| stored.expires_at);
+        let expiry = self.pair.double.stored(key).and_then(|stored| stored.expires_at);
         let expiry = expiry.map(|at| at.to_string()).unwrap_or_default();
-        let mut read = |words: &[&[u8]]| self.double.execute(words, self.now);
+        let mut read = |words: &[&[u8]]| self.pair.double.execute(words, self.now);
         let Reply::Status(kind) = read(&[b"TYPE", key]) else { panic!("no type") };
         let value = match kind.as_str() {
             "string" => read(&[b"GET", key]),
@@ -161,7 +233,7 @@ impl Both {
     fn replay(&mut self, name: &'static str, text: &str, call: &ScriptCall) -> Vec<Reply> {
         if !self.known.contains_key(name) {
             let replay = include_str!("replay.lua").replace("--SCRIPT", text);
-            let reply = self.connection.call(&["SCRIPT", "LOAD", &replay]);
+            let reply = self.pair.connection.call(&["SCRIPT", "LOAD", &replay]);
             let Reply::Bulk(known) = reply else { panic!("{reply:?}") };
             self.known.insert(name, known);
         }
@@ -171,7 +243,7 @@ impl Both {
         command.push(EXPIRIES.to_vec());
         command.extend(call.arguments.iter().map(|argument| argument.to_vec()));
         command.push(self.now.to_string().into_bytes());
-        match self.connection.call(&command) {
+        match self.pair.connection.call(&command) {
             Reply::Array(report) => report,
             other => panic!("{other:?}"),
         }
@@ -179,7 +251,7 @@ impl Both {
 
     /// Returns an error without the place where it occurred, which differs.
     fn without_place(&self, error: &str) -> String {
-        let error = match self.version {
+        let error = match self.pair.version {
             Version::Redis6_2 => error
                 .split_once("@user_script:")
                 .map_or(error, |(_, rest)| rest.split_once(": ").map_or(rest, |(_, text)| text)),
@@ -190,7 +262,7 @@ impl Both {
 
     /// Plants a value at a key of both, which may be damaged: the one that is there, or another one, with a change.
     pub(crate) fn plant(&mut self, key: &[u8], random: &mut Random) {
-        let stored = self.double.stored(key).cloned();
+        let stored = self.pair.double.stored(key).cloned();
         let damaged =
             |text: &[u8], random: &mut Random| damaged(&String::from_utf8_lossy(text), random);
         let value = match stored.map(|stored| stored.value) {
@@ -217,9 +289,9 @@ impl Both {
         let is_list = value.len() > 1 || random.once_in(10);
         let values: Vec<_> = value.iter().map(String::as_bytes).collect();
         // On the real server it may be there still, although it has expired.
-        self.double.execute(&[b"DEL", key], self.now);
-        self.connection.call(&[b"DEL", key]);
-        self.connection.call(&[b"HDEL", EXPIRIES, key]);
+        self.pair.double.execute(&[b"DEL", key], self.now);
+        self.pair.connection.call(&[b"DEL", key]);
+        self.pair.connection.call(&[b"HDEL", EXPIRIES, key]);
         match (is_list, &values[..]) {
             (false, [value]) => self.command(&[b"SET", key, value]),
             _ => self.command(&[&[&b"RPUSH"[..], key], &values[..]].concat()),
@@ -227,9 +299,14 @@ impl Both {
     }
 
     fn command(&mut self, words: &[&[u8]]) {
-        let (double, real) = (self.double.execute(words, self.now), self.connection.call(words));
+        let (double, real) =
+            (self.pair.double.execute(words, self.now), self.pair.connection.call(words));
         assert_eq!(double, real, "{:?}", shown(words));
     }
+}
+
+fn is_no_script(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(error) if error.starts_with("NOSCRIPT"))
 }
 
 /// Returns the name and the text of the script with a text or a digest.
@@ -239,6 +316,18 @@ fn script(called: &[u8]) -> (&'static str, &'static str) {
     let mut all = scripts::all().zip(&*DIGESTS);
     let is_called = |text: &str, digest: &str| [text, digest].map(str::as_bytes).contains(&called);
     all.find(|((_, text), digest)| is_called(text, digest)).unwrap().0
+}
+
+/// Returns a script whose keys last an hour longer, and so outlast the test.
+fn lasting(text: &str) -> String {
+    let text = text.replace("'PX', ", "'PX', 3600000 + ");
+    let mut parts = text.split("'PEXPIRE', ");
+    let mut lasting = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (key, rest) = part.split_once(", ").unwrap();
+        lasting += &format!("'PEXPIRE', {key}, 3600000 + {rest}");
+    }
+    lasting
 }
 
 /// Returns a text of numbers with one change.

@@ -190,8 +190,8 @@ fn a_server_that_reads_its_data_refuses_commands() {
         }
         pair.configure("SAVE");
     }
-    // A value each 10 ms. Some versions serve clients only once in two megabytes.
-    let mut pair = Pair::start_with(&["--dir", folder.path(), "--key-load-delay", "10000"]);
+    // A value each 100 ms, so that it takes six seconds. Some versions serve clients only once in two megabytes.
+    let mut pair = Pair::start_with(&["--dir", folder.path(), "--key-load-delay", "100000"]);
     pair.double.refuse(Some(Refusal::Loading));
     let mut commands: Vec<_> = COMMANDS.iter().map(|command| words(command)).collect();
     commands.push(words("INFO persistence"));
