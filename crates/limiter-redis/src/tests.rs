@@ -9,6 +9,7 @@ mod commands;
 mod conformance;
 mod denials;
 mod events;
+mod full_memory;
 mod in_flight;
 mod keys;
 mod laws;

@@ -65,11 +65,9 @@ impl Fault {
             .iter()
             .find_map(|wrapper| reply.strip_prefix(wrapper)?.split_once(": -"))
             .map(|(_, inner)| inner);
-        // A script may have written before a command that its user may not run. All other refusals come before the
-        // first write.
-        let is_of_command = inner.is_some() || reply.contains("@user_script");
+        // All of these come before the first write. No server says NOPERM of a command of a script, which may have
+        // written before.
         match first_word(inner.unwrap_or(reply)) {
-            "NOPERM" if is_of_command => Self::ErrorReply,
             "ERR" if reply.starts_with("ERR unknown command") => Self::NotExecuted,
             "NOSCRIPT" => Self::NoScript,
             "BUSY" | "CLUSTERDOWN" | "LOADING" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS"
@@ -170,9 +168,7 @@ impl CallError {
     pub(crate) fn of_command(server: &str, words: &str) -> Self {
         let (_, reply) = words.split_once(": ").unwrap_or_default();
         let fault = match Fault::from_error_reply(reply) {
-            // One that is denied may be behind one that wrote.
-            Fault::NotExecuted if !reply.contains("NOPERM") => Fault::NotExecuted,
-            Fault::NotPrimary => Fault::NotPrimary,
+            fault @ (Fault::NotExecuted | Fault::NotPrimary) => fault,
             _ => Fault::ErrorReply,
         };
         Self::new(fault, format!("{server}: {words}"))
@@ -359,8 +355,7 @@ mod tests {
             ("ASK 3999 ::1:6381", Fault::Redirected),
             ("CROSSSLOT Keys in request don't hash to the same slot", Fault::CrossSlot),
             ("WRONGTYPE Operation against a key", Fault::ErrorReply),
-            ("NOPERM User alice can't lset script: 1f, on @user_script:114.", Fault::ErrorReply),
-            ("ERR ACL failure in script: NOPERM", Fault::ErrorReply),
+            ("ERR ACL failure in script: User alice has no permissions", Fault::ErrorReply),
             ("ERR user_script:1: Script attempted to access nonexistent", Fault::ErrorReply),
             ("user_script:12: attempt to compare two nil values", Fault::ErrorReply),
             ("EXOTIC words", Fault::ErrorReply),
@@ -375,7 +370,6 @@ mod tests {
         for (inner, fault) in [
             ("-OOM command not allowed", Fault::NotExecuted),
             ("-READONLY You can't", Fault::NotPrimary),
-            ("-NOPERM this user has no permissions", Fault::ErrorReply),
         ] {
             assert_eq!(Fault::from_error_reply(&format!("{wrapped}{inner}")), fault, "{inner}");
         }

@@ -117,6 +117,11 @@ impl Client {
         self.0.nodes.lock().unwrap().execute(words, now)
     }
 
+    /// Changes the settings of all servers.
+    pub(crate) fn set_up(&self, change: impl Fn(&mut Server)) {
+        self.0.nodes.lock().unwrap().all().iter_mut().for_each(change);
+    }
+
     /// Returns what is stored at a key.
     pub(crate) fn stored(&self, key: &[u8]) -> Option<Stored> {
         // The server's time is that of its last command.

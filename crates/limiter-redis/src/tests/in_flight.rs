@@ -4,3 +4,5 @@ mod failures;
 mod permits;
 mod settings;
 mod world;
+
+pub(crate) use world::World;

@@ -262,3 +262,23 @@ fn limiters_with_the_same_states_are_no_list() {
     let error = first.sibling(&Policy::gcra("first", Quota::per_hour(1))).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
 }
+
+/// A list across slots may give back what it has charged of a key, so the denials that it gets are cached for a short
+/// time. Those of other calls are not.
+#[test]
+fn a_list_across_slots_shortens_no_other_denials() {
+    let store = Store::on_cluster();
+    let policy = Policy::parse("test", "1/min").unwrap();
+    let limiter = store.limiter_of(&unique(), &policy, 100);
+    let other = limiter.sibling(&Policy::parse("other", "1/h").unwrap()).unwrap();
+    let (one, two) = (Key::from("one"), Key::from("two"));
+    let demands = [Demand::new(&limiter, &one, Cost::ONE), Demand::new(&other, &two, Cost::ONE)];
+    assert!(store.block_on(decide(&demands)).unwrap().is_admitted());
+    for _ in 0..2 {
+        let _ = store.block_on(limiter.check("alice")).unwrap();
+    }
+    drop(store.client.sent());
+    store.pass(Duration::from_millis(500));
+    assert!(!store.block_on(limiter.check("alice")).unwrap().is_admitted());
+    assert!(store.client.sent().is_empty(), "the denial is cached for a second");
+}

@@ -112,6 +112,19 @@ impl Store {
         }
     }
 
+    /// Returns the output of a future, and lets time pass while only the clock can wake it.
+    pub(super) fn settle<T>(&self, future: impl Future<Output = T>) -> T {
+        let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
+        loop {
+            let polled = future.as_mut().poll(&mut context);
+            self.run();
+            match polled {
+                Poll::Ready(output) => return output,
+                Poll::Pending => self.pass(Duration::from_micros(100)),
+            }
+        }
+    }
+
     /// Runs all tasks until each waits.
     pub(super) fn run(&self) {
         let woken = Arc::new(Woken::default());

@@ -170,14 +170,14 @@ async fn an_outage_is_noticed_once_and_ends_with_the_first_probe_that_succeeds()
     let _ = recover(&limiter).await;
     let start = Instant::now();
     while limiter.counters().breaker_closed == 0 {
-        assert!(start.elapsed() < crate::GIVE_UP_AFTER);
+        assert!(start.elapsed() < GIVE_UP_AFTER);
         drop(limiter.check("key").await);
     }
     let counters = limiter.counters();
     let count = |name| events.lock().unwrap().iter().filter(|event| **event == name).count() as u64;
     // The observer has a thread of its own.
     while count("breaker_closed") == 0 || count("undetermined") < counters.undetermined {
-        assert!(start.elapsed() < crate::GIVE_UP_AFTER);
+        assert!(start.elapsed() < GIVE_UP_AFTER);
         sleep(Duration::from_millis(1)).await;
     }
     assert_eq!((count("breaker_opened"), count("breaker_closed")), (1, 1));

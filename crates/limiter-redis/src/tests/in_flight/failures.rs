@@ -6,6 +6,7 @@ use futures::FutureExt;
 use limiter_core::{Entry, ErrorKind, Source};
 
 use super::world::{Fate, World};
+use crate::scripts::IN_FLIGHT_COMMANDS;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -234,4 +235,29 @@ fn without_a_share_the_error_is_returned() {
     assert_eq!(entry.take().unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(peeked.take().unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(limiter.counters().decided_locally, 0);
+}
+
+/// Each command of the scripts, and PEXPIRE, which those of rates call, too.
+#[test]
+fn a_denied_command_leaves_no_key_without_an_expiry() {
+    for command in IN_FLIGHT_COMMANDS.iter().chain(&["PEXPIRE"]) {
+        let world = World::new();
+        let limiter = world.builder(2).breaker(10, Duration::from_millis(1));
+        let limiter = limiter.build_on(world.client()).unwrap();
+        world.client().set_up(|server| server.deny(&[command]));
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            match world.ask(limiter.enter("alice")) {
+                Ok(entry) => held.extend(entry.into_permit()),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Unexpected, "{command}: {error}");
+                    assert!(error.to_string().contains(command), "{command}: {error}");
+                }
+            }
+        }
+        assert!(held.len() <= 2, "{command}");
+        world.client().set_up(|server| {
+            assert!(server.keys().all(|(_, stored)| stored.expires_at.is_some()), "{command}");
+        });
+    }
 }

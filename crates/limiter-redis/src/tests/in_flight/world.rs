@@ -19,15 +19,15 @@ use crate::{
 };
 
 /// A process, its tasks and its server.
-pub(super) struct World {
-    pub(super) store: Arc<Store>,
+pub(crate) struct World {
+    pub(crate) store: Arc<Store>,
     events: Arc<Mutex<Vec<String>>>,
     /// How many limiters were built.
     limiters: Mutex<u64>,
 }
 
 impl World {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(Store::new())
     }
 
@@ -54,7 +54,7 @@ impl World {
     }
 
     /// Returns a limiter, as a process has it.
-    pub(super) fn limiter(&self, limit: u32) -> RedisInFlight<Client> {
+    pub(crate) fn limiter(&self, limit: u32) -> RedisInFlight<Client> {
         self.builder(limit).build_on(self.client()).unwrap()
     }
 
@@ -68,7 +68,7 @@ impl World {
     }
 
     /// Returns how many members a key has.
-    pub(super) fn members(&self, limiter: &RedisInFlight<Client>, key: &str) -> i64 {
+    pub(crate) fn members(&self, limiter: &RedisInFlight<Client>, key: &str) -> i64 {
         let key = String::from_utf8(limiter.stored_key(key).unwrap()).unwrap();
         match self.command(&["ZCARD", &key]) {
             Reply::Integer(number) => number,
@@ -92,7 +92,7 @@ impl World {
     }
 
     /// Moves the clock in small steps.
-    pub(super) fn advance(&self, by: Duration) {
+    pub(crate) fn advance(&self, by: Duration) {
         let step = Duration::from_millis(10);
         let mut left = by;
         while !left.is_zero() {
@@ -117,7 +117,7 @@ impl World {
     }
 
     /// Returns a permit.
-    pub(super) fn enter(&self, limiter: &RedisInFlight<Client>, key: &str) -> InFlightPermit {
+    pub(crate) fn enter(&self, limiter: &RedisInFlight<Client>, key: &str) -> InFlightPermit {
         self.admit(limiter.enter(key))
     }
 

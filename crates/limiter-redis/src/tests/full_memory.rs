@@ -1,0 +1,128 @@
+//! A server whose memory is full, which keeps all keys. limiter-rig tests the same on a real one.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join;
+use limiter_core::Policy;
+use limiter_double::Server;
+
+use super::{
+    client::Client,
+    in_flight::World,
+    store::{Store, unique},
+};
+use crate::{CallError, Fault, RedisLimiter};
+
+/// A policy for each script that charges.
+const POLICIES: [&str; 7] = [
+    "2/min",
+    "2/min by fixed-window",
+    "2/min by sliding-counter",
+    "2/min by sliding-log",
+    "2/min by sub-windows 6 slots",
+    "2/min, 20/h",
+    "2/min, 20/h by sliding-log",
+];
+
+/// Returns a limiter that asks the server each time.
+fn limiter(store: &Arc<Store>, text: &str) -> RedisLimiter<Client> {
+    let limits = text.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
+    let policy = match limits.clone().count() {
+        1 => Policy::parse("test", text).unwrap(),
+        _ => Policy::all_of("test", limits).unwrap(),
+    };
+    store.limiter_of(&unique(), &policy, 0)
+}
+
+fn has_room_for(bytes: usize) -> impl Fn(&mut Server) {
+    move |server| server.set_max_memory(Some(bytes))
+}
+
+#[test]
+fn fresh_keys_take_no_more_memory() {
+    for text in POLICIES {
+        let store = Store::new();
+        store.client.set_up(has_room_for(20_000));
+        let limiter = limiter(&store, text);
+        let mut admitted = 0;
+        for number in 0..1_000 {
+            match store.settle(limiter.check(&*format!("key-{number}"))) {
+                Ok(decision) => admitted += u32::from(decision.is_admitted()),
+                Err(error) => {
+                    let fault = CallError::of(&error).unwrap().fault();
+                    assert_eq!(fault, Fault::NotExecuted, "{text}: {error}");
+                }
+            }
+        }
+        assert!((10..500).contains(&admitted), "{text}: {admitted}");
+        store.client.set_up(|server| assert!(server.used_memory() < 21_000, "{text}"));
+    }
+}
+
+/// One fresh key that the server refuses does not decide about the key beside it in the batch.
+#[test]
+fn a_key_at_its_limit_is_refused_beside_a_fresh_one() {
+    for text in POLICIES {
+        let store = Store::new();
+        let limiter = limiter(&store, text);
+        for _ in 0..2 {
+            assert!(store.settle(limiter.check("full")).unwrap().is_admitted());
+        }
+        store.client.set_up(has_room_for(0));
+        drop(store.client.sent());
+        let mut refused = 0;
+        for number in 0..50 {
+            let fresh = format!("fresh-{number}");
+            // Before the fresh key, and behind it.
+            let (full, fresh) = if number % 2 == 0 {
+                store.settle(join(limiter.check("full"), limiter.check(&*fresh)))
+            } else {
+                let (fresh, full) =
+                    store.settle(join(limiter.check(&*fresh), limiter.check("full")));
+                (full, fresh)
+            };
+            refused += u32::from(full.is_ok_and(|decision| !decision.is_admitted()));
+            let error = fresh.unwrap_err();
+            assert_eq!(CallError::of(&error).unwrap().fault(), Fault::NotExecuted, "{error}");
+        }
+        assert_eq!(refused, 50, "{text}");
+        // Each pair is one call, and the fresh key is tried once more.
+        assert_eq!(store.client.sent().len(), 100, "{text}");
+    }
+}
+
+/// An error reply is a reply, so it does not open the circuit breaker.
+#[test]
+fn refused_fresh_keys_leave_the_others_limited() {
+    for text in POLICIES {
+        let store = Store::new();
+        let limiter = limiter(&store, text);
+        for _ in 0..2 {
+            assert!(store.settle(limiter.check("full")).unwrap().is_admitted());
+        }
+        store.client.set_up(has_room_for(0));
+        for number in 0..10 {
+            // More failures in a row than open the circuit breaker.
+            for _ in 0..6 {
+                assert!(store.settle(limiter.check(&*format!("fresh-{number}"))).is_err());
+                store.pass(Duration::from_millis(30));
+            }
+            assert!(!store.settle(limiter.check("full")).unwrap().is_admitted(), "{text}");
+        }
+        assert_eq!(limiter.counters().short_circuited, 0);
+    }
+}
+
+#[test]
+fn permits_in_flight_are_renewed() {
+    let world = World::new();
+    let limiter = world.limiter(8);
+    let permits: Vec<_> = (0..8).map(|_| world.enter(&limiter, "alice")).collect();
+    world.store.client.set_up(has_room_for(0));
+    // Each would have ended twice.
+    for _ in 0..70 {
+        world.advance(Duration::from_secs(1));
+    }
+    assert!(permits.iter().all(|permit| !permit.is_lost()));
+    assert_eq!(world.members(&limiter, "alice"), 8);
+}
