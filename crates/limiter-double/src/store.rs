@@ -19,11 +19,11 @@ pub enum Refusal {
     Busy,
     /// It is a replica: `READONLY` for what writes.
     ReadOnly,
-    /// It can't save its data: `MISCONF` for what writes.
+    /// It can't save its data: `MISCONF` for what writes, and for `PING`.
     Misconf,
-    /// Too few replicas are connected: `NOREPLICAS` for what writes.
+    /// Too few replicas are connected: `NOREPLICAS` for what writes, in Redis 6.2 not in scripts.
     NoReplicas,
-    /// It is a replica without its primary: `MASTERDOWN` for every command.
+    /// It is a replica without its primary: `READONLY` for what writes, and `MASTERDOWN` for every other command.
     MasterDown,
 }
 

@@ -16,7 +16,7 @@ pub enum Version {
 
 use Version::{Redis6_2, Redis7_0, Valkey9_1};
 
-/// The errors of a command that is full of memory.
+/// The error of a command that needs memory where it is full.
 pub(crate) const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 impl Version {
