@@ -137,21 +137,21 @@ async fn a_check_whose_answer_is_lost_is_charged_once() {
     assert!((charged..=charged + unknown).contains(&taken), "{taken} taken by {charged} checks");
 }
 
-/// A proxy before a server, which can do harm to one connection.
+/// A proxy before a server, which can do harm to connections.
 struct Proxy {
     port: u16,
     connections: Arc<AtomicU64>,
     fault: Arc<Mutex<Option<Fault>>>,
 }
 
-/// What happens to the connection on which the next script is called, and to no other one.
-#[derive(Clone, Copy)]
+/// What happens to the connection on which the next script is called.
+#[derive(Clone, Copy, PartialEq)]
 enum Fault {
     /// It stays open, and forwards nothing, not even that call.
     Hang,
     /// It is closed once the server has replied to that call, in place of the reply.
     Cut,
-    /// From then on its replies arrive late.
+    /// From then on its replies arrive late, and those of later connections.
     Late,
 }
 
@@ -202,7 +202,9 @@ async fn forward(
             length = client.read(&mut request) => {
                 let bytes = &request[..length?];
                 if bytes.windows(4).any(|word| word == b"EVAL") {
-                    inflicted = inflicted.or(fault.lock().unwrap().take());
+                    let mut fault = fault.lock().unwrap();
+                    inflicted = inflicted.or(*fault);
+                    fault.take_if(|fault| *fault != Fault::Late);
                 }
                 match inflicted {
                     _ if bytes.is_empty() => return Ok(()),

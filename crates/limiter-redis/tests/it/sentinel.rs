@@ -110,7 +110,8 @@ async fn a_failover_on_command_loses_few_of_the_charges_until_the_primary_is_dem
     let charged = limiter_of_new.peek("key").await.unwrap().used();
     let (lost, meanwhile) = (admitted.saturating_sub(charged), admitted - before);
     println!("{lost} charges were lost of the {meanwhile} until the old primary was demoted");
-    assert!(lost < meanwhile / 2, "{lost} of {meanwhile} were lost");
+    // A quarter, if only the sentinels' own word counted.
+    assert!(lost < meanwhile / 10, "{lost} of {meanwhile} were lost");
 }
 
 #[tokio::test]
