@@ -24,8 +24,8 @@ use crate::{PATIENT, builder, eventually, faults::recover};
 /// Where the deadline is short, so that a test can wait for several to pass.
 const DEADLINE: Duration = Duration::from_millis(50);
 
-/// Where replies have to be in time: so long that a busy machine does not miss it, though a server is paused for more than half
-/// of it.
+/// Where replies have to be in time: so long that a busy machine does not miss it, though a server is paused for more
+/// than half of it.
 const LONG: Duration = Duration::from_secs(2);
 
 /// Checks in `tasks` endless loops until `end` is over, and returns how many checks were decided and how
@@ -102,7 +102,6 @@ pub(crate) async fn loses_what_is_under_way(server: &Server, limiter: &RedisLimi
         let lost = after.undetermined - before.undetermined;
         println!("{tasks} tasks: {decided} decided, {undecided} undecided, {lost} lost");
         assert!(lost <= tasks as u64, "{lost} of {tasks} tasks");
-        // What was not sent waits for the new connection, unless that takes a busy machine longer than a tenth of a second.
         assert_eq!(after.breaker_opened, before.breaker_opened);
     }
 }
@@ -126,8 +125,8 @@ async fn a_slow_server_at_full_load_opens_no_breaker() {
     assert_eq!(limiter.counters().breaker_opened, 0);
 }
 
-/// Forgets the scripts and closes all connections of servers again and again, while ten tasks check: as soon as they are served
-/// again.
+/// Forgets the scripts and closes all connections of servers again and again, while ten tasks check: as soon as they are
+/// served again.
 async fn storm(url: &str, servers: &[&Server]) {
     const TASKS: usize = 10;
     const KILLS: u64 = 200;
@@ -168,8 +167,8 @@ async fn no_more_is_lost_than_is_under_way_in_a_storm_against_a_cluster() {
     storm(&cluster.url(), &[cluster.node(0), cluster.node(1), cluster.node(2)]).await;
 }
 
-/// Shows that the breaker opens, that hardly any check asks while it is open, and that it closes again. Returns how many checks
-/// failed until it opened.
+/// Shows that the breaker opens, that hardly any check asks while it is open, and that it closes again. Returns how many
+/// checks failed until it opened.
 pub(crate) async fn protects(
     limiter: &RedisLimiter,
     tasks: usize,

@@ -19,8 +19,8 @@ use tokio::{
 
 use crate::{eventually, faults::recover, limiter};
 
-/// The system sends the first packet of a connection again, after a second and then ever more seldom. A new connection reaches
-/// the server sooner.
+/// The system sends the first packet of a connection again, after a second and then ever more seldom. A new connection
+/// reaches the server sooner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_to_which_no_connection_is_made_is_tried_again_and_found() {
     let server = Server::start();
