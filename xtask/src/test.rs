@@ -10,6 +10,7 @@ use xshell::{Shell, cmd};
 
 use crate::servers::{self, RELEASES, Release};
 use crate::steps::Steps;
+use crate::workspace;
 
 /// The packages whose tests depend on the server.
 const SERVER_PACKAGES: [&str; 6] =
@@ -30,10 +31,10 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
         ["--all-servers", rest @ ..] => against_all(shell, rest),
         ["--server", name, rest @ ..] => {
             let server = Release::named(name)?.path(shell)?;
-            against(shell, &server, whole_workspace(rest), rest)
+            against(shell, &server, &[], rest)
         }
         ["--server"] => anyhow::bail!("--server needs one of {}", servers::names()),
-        rest => against(shell, &choose(shell)?, whole_workspace(rest), rest),
+        rest => against(shell, &choose(shell)?, &[], rest),
     }
 }
 
@@ -48,7 +49,8 @@ fn against_all(shell: &Shell, arguments: &[&str]) -> Result<()> {
     result
 }
 
-/// Runs the tests while `binary` runs, all of them also if some fail.
+/// Runs the tests while `binary` runs, all of them also if some fail: those of `packages`, or those that the arguments
+/// choose.
 fn against(shell: &Shell, binary: &Path, packages: &[&str], arguments: &[&str]) -> Result<()> {
     eprintln!("testing against {}: {}", binary.display(), servers::version(shell, binary)?);
     let server = Server::spawn(binary, &[])?;
@@ -68,15 +70,11 @@ fn against(shell: &Shell, binary: &Path, packages: &[&str], arguments: &[&str]) 
             Err(error) => eprintln!("{error:#}"),
         }
     }
-    let test = |targets: &[&str]| -> Result<i32> {
-        let flags = ["--all-features", "--no-fail-fast"];
-        let test = cmd!(shell, "cargo test {packages...} {flags...} {targets...} {arguments...}");
+    let mut code = 0;
+    for selection in selections(packages, arguments, || others(shell))? {
+        let test = cmd!(shell, "cargo test --no-fail-fast {selection...} {arguments...}");
         let status = Command::from(test.envs(variables.clone())).status()?;
-        Ok(status.code().unwrap_or(1))
-    };
-    let mut code = test(&[])?;
-    if has_doctor(arguments) {
-        code = code.max(test(&BY_NAME)?);
+        code = code.max(status.code().unwrap_or(1));
     }
     ensure!(code == 0, Failed(code));
     Ok(())
@@ -93,23 +91,41 @@ pub(crate) fn choose(shell: &Shell) -> Result<PathBuf> {
     servers::fetch_any(shell)
 }
 
-/// All packages, unless the arguments choose some.
-fn whole_workspace<'a>(arguments: &[&str]) -> &'a [&'a str] {
-    if chooses_packages(arguments) { &[] } else { &["--workspace"] }
+/// Returns what each call of `cargo test` takes: of everything, first what `cargo test` takes by itself, with the features
+/// that it has there, so that nothing is built twice if it ran before.
+fn selections(
+    packages: &[&str],
+    arguments: &[&str],
+    others: impl FnOnce() -> Result<Vec<String>>,
+) -> Result<Vec<Vec<String>>> {
+    let chosen = |prefixes: &[&str]| {
+        of_cargo(arguments).any(|it| prefixes.iter().any(|prefix| it.starts_with(prefix)))
+    };
+    let has_packages = !packages.is_empty() || chosen(&["-p", "--package"]);
+    let has_targets = chosen(&["--test", "--lib", "--bin", "--doc", "--example", "--bench"]);
+    let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+    if has_targets && !has_packages {
+        return Ok(vec![owned(&["--workspace", "--all-features"])]);
+    }
+    if !has_packages {
+        return Ok(vec![Vec::new(), owned(&BY_NAME), others()?]);
+    }
+    let packages = [packages, &["--all-features"]].concat();
+    let mut selections = vec![owned(&packages)];
+    let mut words = packages.iter().copied().chain(of_cargo(arguments));
+    if !has_targets && words.any(|word| word.ends_with("limiter-doctor")) {
+        selections.push(owned(&[&packages[..], &BY_NAME].concat()));
+    }
+    Ok(selections)
 }
 
-/// Whether the tests of [`BY_NAME`] are among those chosen: their package is, and no other target.
-fn has_doctor(arguments: &[&str]) -> bool {
-    let targets = ["--test", "--lib", "--bin", "--doc", "--example", "--bench"];
-    let of_cargo = || of_cargo(arguments);
-    let has_package = !chooses_packages(arguments)
-        || of_cargo().any(|argument| argument.ends_with("limiter-doctor"));
-    has_package && !of_cargo().any(|argument| targets.iter().any(|it| argument.starts_with(it)))
-}
-
-fn chooses_packages(arguments: &[&str]) -> bool {
-    of_cargo(arguments)
-        .any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
+/// Returns the flags for all packages that `cargo test` does not take by itself.
+fn others(shell: &Shell) -> Result<Vec<String>> {
+    let mut flags = vec!["--workspace".to_owned(), "--all-features".to_owned()];
+    for name in workspace::default_members(shell)? {
+        flags.extend(["--exclude".to_owned(), name]);
+    }
+    Ok(flags)
 }
 
 /// The arguments for Cargo, without those for the tests.
@@ -136,17 +152,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_doctor_is_tested_unless_other_packages_or_targets_are_chosen() {
-        for (arguments, expected) in [
-            (&[][..], true),
-            (&["--", "-p", "--lib"], true),
-            (&["-p", "limiter-redis", "-p", "limiter-doctor", "--", "sessions"], true),
-            (&["-plimiter-doctor"], true),
-            (&["-p", "limiter-redis", "--", "limiter-doctor"], false),
-            (&["--lib"], false),
-            (&["-p", "limiter-doctor", "--test", "doctor"], false),
+    fn all_tests_are_three_calls_and_the_doctor_is_called_by_name() {
+        let doctor = "--all-features --test doctor";
+        for (packages, arguments, expected) in [
+            (&[][..], &[][..], &["", "--test doctor", "others"][..]),
+            (&[], &["--", "-p", "--lib"], &["", "--test doctor", "others"]),
+            (&[], &["--test", "redis"], &["--workspace --all-features"]),
+            (&[], &["-p", "limiter-redis", "--", "limiter-doctor"], &["--all-features"]),
+            (&[], &["-p", "limiter-doctor", "--", "sessions"], &["--all-features", doctor]),
+            (&[], &["-plimiter-doctor", "--test", "doctor"], &["--all-features"]),
+            (
+                &["-p", "limiter-doctor"],
+                &["--", "sessions"],
+                &["-p limiter-doctor --all-features", &*format!("-p limiter-doctor {doctor}")],
+            ),
         ] {
-            assert_eq!(has_doctor(arguments), expected, "{arguments:?}");
+            let found = selections(packages, arguments, || Ok(vec!["others".to_owned()])).unwrap();
+            let found: Vec<String> = found.iter().map(|selection| selection.join(" ")).collect();
+            assert_eq!(found, expected, "{packages:?} {arguments:?}");
         }
     }
 }

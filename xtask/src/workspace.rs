@@ -37,6 +37,19 @@ pub(crate) fn commit(shell: &Shell) -> Result<String> {
     cmd!(shell, "git rev-parse --short HEAD").quiet().read().context("git names no commit")
 }
 
+/// Returns the names of the packages that `cargo test` takes by itself.
+pub(crate) fn default_members(shell: &Shell) -> Result<Vec<String>> {
+    let metadata = metadata(shell)?;
+    let members = field(&metadata, "workspace_default_members")?.as_array().into_iter().flatten();
+    let packages = field(&metadata, "packages")?.as_array().into_iter().flatten();
+    let packages: Vec<&Value> = packages.collect();
+    let name = |id: &Value| {
+        let package = packages.iter().find(|package| package.get("id") == Some(id));
+        text(package.context("cargo metadata: a member is no package")?, "name").map(str::to_owned)
+    };
+    members.map(name).collect()
+}
+
 /// Returns the crates of the workspace that may be published.
 pub(crate) fn published(shell: &Shell) -> Result<Vec<Published>> {
     let metadata = metadata(shell)?;
