@@ -15,14 +15,10 @@ use tokio::{task::JoinError, time::sleep};
 use super::{
     address::redacted,
     cluster::member::Member,
-    fred::{
-        command::{self, Command},
-        node::FredNode,
-        start::PATIENCE,
-    },
+    fred::{command, node::FredNode, start::PATIENCE},
     last_failure::TARGET,
     link::{Link, Target, Topology},
-    node::Node as _,
+    node::{Command, Node as _},
     options::ConnectOptions,
     timers,
 };

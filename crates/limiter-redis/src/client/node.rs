@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use fred::types::{Value, config::Server};
 use tokio::runtime::Handle;
 
-use super::{faults::CallError, fred::command::Command, last_failure::LastFailure};
+use super::{ScriptCall, faults::CallError, last_failure::LastFailure};
 
 /// A server, and what sends commands to it: a connection of `fred`, or in tests a server in the process.
 pub(crate) trait Node: Send + Sync + 'static {
@@ -42,4 +42,18 @@ pub(crate) trait Connect: Clone + Send + Sync + 'static {
 
     /// Runs the tasks of the connections.
     fn runtime(&self) -> &Handle;
+}
+
+/// A command and its arguments. A clone shares their bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    pub(crate) arguments: Vec<Value>,
+}
+
+impl From<&ScriptCall> for Command {
+    fn from(call: &ScriptCall) -> Self {
+        let arguments = call.args().into_iter().skip(1).map(Value::Bytes);
+        Self { name: call.form.name(), arguments: arguments.collect() }
+    }
 }

@@ -15,12 +15,12 @@ use tokio::{
 };
 
 use super::fred::{
-    command::{self, Command},
+    command,
     node::FredNode,
     reply::why_unreachable,
     start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY},
 };
-use crate::client::node::{Connect, Node};
+use crate::client::node::{Command, Connect, Node};
 
 /// How often a sentinel is asked if it reports nothing.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);

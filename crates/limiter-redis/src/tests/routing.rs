@@ -15,9 +15,8 @@ use crate::{
     CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
     client::{
         cluster::routing::Cluster,
-        fred::command::Command,
         last_failure::LastFailure,
-        node::{Connect, Node},
+        node::{Command, Connect, Node},
         slot,
     },
 };

@@ -10,9 +10,8 @@ use fred::types::{Value, config::Server};
 use super::ranges::{self, Slots};
 use crate::client::{
     faults::{CallError, Fault, quoted},
-    fred::command::Command,
     last_failure::LastFailure,
-    node::{Connect, Node},
+    node::{Command, Connect, Node},
 };
 
 /// A node of a cluster.

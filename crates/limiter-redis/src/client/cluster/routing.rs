@@ -20,11 +20,11 @@ use crate::client::{
     ScriptCall, ScriptReply,
     faults::{CallError, Fault},
     fred::{
-        command::{self, Command},
+        command,
         start::{ASKING, RECONNECT_DELAY},
     },
     last_failure::LastFailure,
-    node::{Connect, Node as _},
+    node::{Command, Connect, Node as _},
     slot,
 };
 

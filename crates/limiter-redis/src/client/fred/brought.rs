@@ -10,13 +10,11 @@ use fred::{
 use limiter_core::{Error, ErrorKind};
 use tokio::runtime::Handle;
 
-use super::{
-    command::{self, Command},
-    reply::classify,
-};
+use super::{command, reply::classify};
 use crate::client::{
     ScriptCall, ScriptClient, ScriptReply,
     faults::{CallError, Fault},
+    node::Command,
     timers,
 };
 

@@ -11,26 +11,13 @@ use fred::{
 
 use super::reply::hide_arguments;
 use crate::client::{
-    ScriptCall, ScriptReply,
+    ScriptReply,
     faults::{CallError, Fault, quoted},
+    node::Command,
 };
-
-/// A command and its arguments. A clone shares their bytes.
-#[derive(Clone, Debug)]
-pub(crate) struct Command {
-    pub(crate) name: &'static str,
-    pub(crate) arguments: Vec<Value>,
-}
 
 /// How deeply a reply may be nested. Those of the scripts are nested twice.
 const MAX_DEPTH: usize = 4;
-
-impl From<&ScriptCall> for Command {
-    fn from(call: &ScriptCall) -> Self {
-        let arguments = call.args().into_iter().skip(1).map(Value::Bytes);
-        Self { name: call.form.name(), arguments: arguments.collect() }
-    }
-}
 
 /// Sends a command once, right after `first` on the same connection, and returns its reply.
 pub(crate) async fn send(

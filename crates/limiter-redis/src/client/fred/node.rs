@@ -14,14 +14,14 @@ use fred::{
 use tokio::{runtime::Handle, time::timeout};
 
 use super::{
-    command::{self, Command},
+    command,
     reply::classify,
     start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY, Started},
 };
 use crate::client::{
     faults::{CallError, Fault},
     last_failure::LastFailure,
-    node::{Connect, Node},
+    node::{Command, Connect, Node},
 };
 
 /// How often the state of a new client is read while calls wait for it.

@@ -21,11 +21,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{
-    command::{Command, send},
-    reply::why_unreachable,
-};
-use crate::client::{credentials::Provider, last_failure::LastFailure};
+use super::{command::send, reply::why_unreachable};
+use crate::client::{credentials::Provider, last_failure::LastFailure, node::Command};
 
 /// How long a connection may return nothing before it is replaced.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
