@@ -6,21 +6,12 @@ use limiter_core::Error;
 
 use crate::{
     fault::{Fault, Faults},
-    server::Server,
+    server::{Server, Trouble},
     step::Step,
     vocabulary::{Micros, ProcessId, Subject},
     world::World,
     wrong::Wrong,
 };
-
-/// What servers reply while they can't execute a call.
-const ERRORS: [&str; 5] = [
-    "OOM command not allowed when used memory > 'maxmemory'.",
-    "READONLY You can't write against a read only replica.",
-    "LOADING Redis is loading the dataset in memory",
-    "BUSY Redis is busy running a script.",
-    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-];
 
 /// How long it takes until all processes have reloaded a quota.
 const RELOADED_WITHIN: Micros = 1_000_000;
@@ -97,8 +88,8 @@ impl World {
                 self.network.slow_down(node, by, until);
             }
             Fault::ErrorReplies => {
-                let error = self.random.pick(&ERRORS).copied().unwrap_or_default();
-                self.network.with_server(node, |server| server.refuses = Some((error, until)));
+                let trouble = self.random.pick(&Trouble::ALL).map(|trouble| (*trouble, until));
+                self.network.with_server(node, |server| server.trouble = trouble);
             }
             Fault::ScriptsFlushed => {
                 self.network.with_server(node, |server| server.flush_scripts(now));

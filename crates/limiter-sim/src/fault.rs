@@ -31,7 +31,7 @@ pub enum Fault {
     Partitioned,
     /// Each call takes longer for a time.
     Slow,
-    /// The server replies with an error to each call for a time.
+    /// The server refuses commands for a time: all, those that write, or those that need memory.
     ErrorReplies,
     /// The server loses its scripts.
     ScriptsFlushed,

@@ -5,7 +5,7 @@ mod wrong;
 
 use std::{collections::BTreeMap, mem};
 
-use limiter_double::{Reply, Server as Redis, Value};
+use limiter_double::{Refusal, Reply, Server as Redis, Value};
 use limiter_redis::scripts;
 
 use self::{clock::ServerClock, wrong::Execution};
@@ -23,11 +23,31 @@ pub(crate) struct Server {
     /// A stale server, the process that it answers, and until when.
     stale: Option<(Redis, ProcessId, Micros)>,
     pub(crate) clock: ServerClock,
-    /// The error that it replies instead of executing a call, and until when.
-    pub(crate) refuses: Option<(&'static str, Micros)>,
+    /// Why it does not execute all commands, and until when.
+    pub(crate) trouble: Option<(Trouble, Micros)>,
     /// The names of the scripts, by their digests.
     names: BTreeMap<String, &'static str>,
     execution: Execution,
+}
+
+/// Why a server does not execute all commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Its memory is full, so that commands fail that need some.
+    Full,
+    Refuses(Refusal),
+}
+
+impl Trouble {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Full,
+        Self::Refuses(Refusal::ReadOnly),
+        Self::Refuses(Refusal::Loading),
+        Self::Refuses(Refusal::Busy),
+        Self::Refuses(Refusal::MasterDown),
+        Self::Refuses(Refusal::Misconf),
+        Self::Refuses(Refusal::NoReplicas),
+    ];
 }
 
 /// What the server did with a call.
@@ -61,7 +81,7 @@ impl Server {
             redis,
             stale: None,
             clock: ServerClock::new(),
-            refuses: None,
+            trouble: None,
             names,
             execution: Execution::new(wrong),
         }
@@ -90,17 +110,16 @@ impl Server {
 
     fn execute_fresh(&mut self, process: ProcessId, words: &[Vec<u8>], now: Micros) -> Executed {
         let script = self.name(words);
-        if let Some((error, _)) = self.refuses.filter(|(_, until)| now < *until) {
-            let reply = Reply::Error(error.to_owned());
-            return Executed::without_keys(reply, script);
-        }
+        let trouble = self.trouble.filter(|(_, until)| now < *until).map(|(trouble, _)| trouble);
         let keys = keys(words);
         // So that a key that has expired since the last command is absent before this one, too.
         self.redis.execute(&["PTTL", ""], self.clock.unix_micros(now));
         let values: Vec<_> = keys.iter().map(|key| self.redis.stored(key).cloned()).collect();
         let fast = if self.execution.wrong == Some(Wrong::ClockRunsFast) { now / 10 } else { 0 };
         let now = self.clock.unix_micros(now + fast);
+        self.set_trouble(trouble);
         let reply = self.execution.run(&mut self.redis, (process, words), script, now);
+        self.set_trouble(None);
         let unexpired = keys.first().map_or(0, |key| unexpired(&self.redis, key, now));
         let keys = keys.into_iter().zip(values).map(|(key, before)| {
             let is_changed = self.redis.stored(&key) != before.as_ref();
@@ -109,6 +128,14 @@ impl Server {
         let keys: Vec<_> = keys.collect();
         let recover_in = keys.iter().map(|(key, _)| recovers_in(&self.redis, key, now)).collect();
         Executed { keys, reply, script, recover_in, unexpired }
+    }
+
+    fn set_trouble(&mut self, trouble: Option<Trouble>) {
+        self.redis.set_max_memory((trouble == Some(Trouble::Full)).then_some(0));
+        self.redis.refuse(match trouble {
+            Some(Trouble::Refuses(refusal)) => Some(refusal),
+            Some(Trouble::Full) | None => None,
+        });
     }
 
     /// Returns how many permits of a key have deadlines that are not over, and whether there is a key at all.
@@ -120,7 +147,7 @@ impl Server {
 
     /// Executes all calls, and answers all processes.
     pub(crate) fn heal(&mut self) {
-        (self.refuses, self.stale) = (None, None);
+        (self.trouble, self.stale) = (None, None);
     }
 
     /// Loses all keys and scripts.
