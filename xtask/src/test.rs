@@ -13,8 +13,7 @@ use crate::steps::Steps;
 use crate::workspace;
 
 /// The packages whose tests depend on the server.
-const SERVER_PACKAGES: [&str; 6] =
-    ["-p", "limiter-redis", "-p", "limiter-rig", "-p", "limiter-doctor"];
+const SERVER_PACKAGES: [&str; 4] = ["-p", "limiter-rig", "-p", "limiter-doctor"];
 
 /// The tests of limiter-doctor's binary, which `cargo test` leaves out because they need a server. Cargo.toml there has
 /// `test = false`, so Cargo takes them by name alone.

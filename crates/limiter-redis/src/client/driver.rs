@@ -22,7 +22,8 @@ const STACK: usize = 128 << 20;
 /// The runtime of connections: a thread that ends when the driver is dropped, or a runtime of the caller.
 ///
 /// On a runtime of the caller, a call may wait for a busy worker, because Tokio does not steal the task
-/// that a worker has woken last. `tests/it/busy.rs` shows that it does not wait on a driver's thread.
+/// that a worker has woken last. `busy.rs` of limiter-rig shows that it
+/// does not wait on a driver's thread.
 pub(crate) struct Driver {
     runtime: Handle,
     /// Ends the thread when it is dropped. The thread owns the runtime, and drops its tasks, and so the
