@@ -69,7 +69,7 @@ async fn a_node_that_stalls_within_the_deadline_opens_no_breaker() {
     let _ = recover(&limiter).await;
     let stalls = async {
         for _ in 0..2 {
-            sleep(Duration::from_millis(100)).await;
+            sleep(LONG / 2).await;
             cluster.node(0).pause();
             sleep(LONG * 3 / 5).await;
             cluster.node(0).resume();
@@ -117,7 +117,8 @@ async fn a_slow_server_at_full_load_opens_no_breaker() {
             server.pause();
             sleep(LONG * 5 / 8).await;
             server.resume();
-            sleep(LONG / 20).await;
+            // All that waited.
+            served(&limiter, 1_000).await;
         }
     };
     let (decided, undecided) = load(&limiter, 500, slow).await;
