@@ -14,6 +14,7 @@ mod stored;
 mod subject;
 mod target;
 #[cfg(test)]
+#[cfg(in_repository)]
 mod tests;
 mod tls;
 mod top;

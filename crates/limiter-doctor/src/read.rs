@@ -1,8 +1,5 @@
 //! Reads keys, by scripts that only read.
 
-#[cfg(test)]
-mod tests;
-
 use std::time::Duration;
 
 use limiter_redis::{CallError, Fault, ScriptReply};
