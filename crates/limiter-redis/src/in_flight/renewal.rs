@@ -11,7 +11,7 @@ use super::{
     table::Changes,
 };
 use crate::{
-    call::deadline::Deadline,
+    call::{deadline::Deadline, request::Operating},
     client::{
         ScriptClient,
         faults::{CallError, Outcome, reported},
@@ -36,7 +36,8 @@ impl<C: ScriptClient> Shared<C> {
     /// Starts a renewal for each group of permits that can share a call.
     fn renew(self: &Arc<Self>, due: Vec<Arc<PermitState>>) {
         for group in self.groups(due, |held| &held.key) {
-            let renewal = Renewal { shared: Arc::clone(self), group };
+            let operating = self.under_way.begin();
+            let renewal = Renewal { shared: Arc::clone(self), group, operating };
             self.client.spawn(renewal.run());
         }
     }
@@ -57,6 +58,8 @@ impl<C: ScriptClient> Watch<C> {
             let (now, period) = (shared.now(), shared.expiry.period());
             let at = due.unwrap_or_else(|| now.saturating_add(period));
             let is_due = now >= at;
+            // Until the renewals have begun.
+            let operating = shared.under_way.begin();
             let (Changes { due: permits, leaves, lost, .. }, ends) =
                 shared.table.advance(now, is_due);
             if lost > 0 {
@@ -74,7 +77,7 @@ impl<C: ScriptClient> Watch<C> {
             due = Some(next);
             let sleep = shared.client.sleep(next.min(ends).saturating_since(now));
             // Its permits keep the limiter.
-            drop(shared);
+            drop((operating, shared));
             sleep.await;
         }
     }
@@ -92,6 +95,8 @@ impl<C: ScriptClient> Drop for Watch<C> {
 struct Renewal<C: ScriptClient> {
     shared: Arc<Shared<C>>,
     group: Vec<Arc<PermitState>>,
+    /// While a call is under way, because permits that are dropped meanwhile are given back after it.
+    operating: Option<Operating>,
 }
 
 impl<C: ScriptClient> Renewal<C> {
@@ -102,9 +107,11 @@ impl<C: ScriptClient> Renewal<C> {
             let error = self.attempt().await;
             let Some(error) = error else { return };
             shared.report(EventKind::StoreError(reported(&error)), &key);
+            self.operating = None;
             if !shared.stops_spanning(&error) {
                 shared.client.sleep(shared.expiry.pause()).await;
             }
+            self.operating = shared.under_way.begin();
             self.group = shared.table.resume(&mem::take(&mut self.group), shared.now());
             if error.fault() == crate::Fault::CrossSlot {
                 return shared.renew(mem::take(&mut self.group));

@@ -200,6 +200,22 @@ async fn a_permit_is_lost_when_the_server_is_gone_for_long() {
     until_members(&server, &limiter, "alice", 0).await;
 }
 
+/// A permit that is dropped while it is renewed is given back after the renewal. Once `drain` did not wait for that, and a
+/// process that ended left the permit until it expired.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_permit_that_is_dropped_while_it_is_renewed_is_awaited_by_drain() {
+    let server = Server::start();
+    let limiter = short(3).connect(&server.url()).await.unwrap();
+    let permit = enter(&limiter, "alice").await;
+    server.pause();
+    eventually("it is renewed", async || limiter.counters().renewals == 1).await;
+    drop(permit);
+    assert!(limiter.drain(Duration::from_millis(20)).await.is_err(), "it is not given back");
+    server.resume();
+    limiter.drain(PATIENT).await.unwrap();
+    assert_eq!(members(&server, &limiter, "alice"), ":0");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_flush_the_limit_is_exceeded_once() {
     let server = Server::start();
