@@ -763,8 +763,8 @@ local function general()
         failed = limit.family.write(limit)
       end
     end
-    -- Without its repair, an impossible state refuses, too.
-    if failed and is_admitted then
+    -- Also of a refusal: without its repair, an impossible state would be full from each later moment anew.
+    if failed then
       return failed
     end
     if is_admitted and within ~= -1 then

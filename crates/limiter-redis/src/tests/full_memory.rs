@@ -126,3 +126,20 @@ fn permits_in_flight_are_renewed() {
     assert!(permits.iter().all(|permit| !permit.is_lost()));
     assert_eq!(world.members(&limiter, "alice"), 8);
 }
+
+/// A state that no charge can have left is repaired, and where it can't be, its key has no wait that would hold.
+#[test]
+fn an_impossible_state_promises_no_wait_that_does_not_hold() {
+    let store = Store::new();
+    let limiter = limiter(&store, "2/min");
+    assert!(store.settle(limiter.check("alice")).unwrap().is_admitted());
+    let key = limiter.stored_keys("alice").unwrap().remove(0);
+    store.client.execute(&[b"SET", &*key, b"nonsense", b"PX", b"600000"]);
+    store.client.set_up(has_room_for(0));
+    let error = store.settle(limiter.check("alice")).unwrap_err();
+    assert_eq!(CallError::of(&error).unwrap().fault(), Fault::NotExecuted, "{error}");
+    store.client.set_up(|server| server.set_max_memory(None));
+    let wait = store.settle(limiter.check("alice")).unwrap().retry_after().unwrap();
+    store.pass(wait);
+    assert!(store.settle(limiter.check("alice")).unwrap().is_admitted());
+}
