@@ -5,13 +5,13 @@ use std::{net::IpAddr, sync::Arc};
 use limiter_core::Key;
 use proptest::{collection::vec, prelude::*};
 
-fn encoded(key: &Key<'_>) -> Vec<u8> {
+pub(crate) fn encoded(key: &Key<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     key.encode(&mut out);
     out
 }
 
-fn keys() -> impl Strategy<Value = Key<'static>> {
+pub(crate) fn keys() -> impl Strategy<Value = Key<'static>> {
     let leaf = prop_oneof![
         // Few characters, mostly tags and separators of the encoding, so that collisions are likely.
         "[abstx1:]{0,4}".prop_map(Key::from),

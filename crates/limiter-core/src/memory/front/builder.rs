@@ -1,11 +1,11 @@
 //! How a limiter in memory is built.
 
-use std::sync::Arc;
+use std::{hash::BuildHasher, sync::Arc};
 
 use super::{handle::Handle, limiter::MemoryLimiter};
 use crate::{
     Clock, Error, ErrorKind, LimiterId, Policy, SystemClock,
-    memory::{full::OnFull, states::Room},
+    memory::{KeyHasher, full::OnFull, states::Room},
 };
 
 /// The settings of a [`MemoryLimiter`], fixed before it exists.
@@ -26,6 +26,7 @@ pub struct Builder<C = SystemClock> {
     room: Room,
     /// Limiters with the machine's clock are decided together.
     id: LimiterId,
+    hasher: KeyHasher,
     clock: C,
 }
 
@@ -62,6 +63,7 @@ impl MemoryLimiter {
                 on_full: OnFull::Refuse,
             },
             id: LimiterId::by_the_system_clock(),
+            hasher: KeyHasher::default(),
             clock: SystemClock::new(),
         }
     }
@@ -107,10 +109,30 @@ impl<C: Clock> Builder<C> {
         Self { room: Room { on_full, ..self.room }, ..self }
     }
 
+    /// Sets the hasher of [keys](MemoryLimiter#hashes-of-keys), which siblings share. The default is foldhash, a fast hash
+    /// that is not cryptographic.
+    ///
+    /// ```
+    /// use std::hash::RandomState;
+    /// use limiter_core::{MemoryLimiter, Policy, Quota};
+    ///
+    /// // SipHash under a random key, which clients can't find out.
+    /// let builder = MemoryLimiter::builder(Policy::gcra("api", Quota::per_second(10)));
+    /// let limiter = builder.hasher(RandomState::new()).build()?;
+    /// # let _ = limiter;
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    ///
+    /// A hasher must be keyed by a secret if clients choose their keys: without one, anybody can prepare keys with equal
+    /// hashes, which share one debt. All 64 bits of a hash have to depend on the whole key.
+    pub fn hasher(self, hasher: impl BuildHasher + Send + Sync + 'static) -> Self {
+        Self { hasher: KeyHasher::given(hasher), ..self }
+    }
+
     /// Sets the clock that the limiter reads.
     pub fn clock<D: Clock>(self, clock: D) -> Builder<D> {
-        let Self { policy, room, .. } = self;
-        Builder { policy, room, id: LimiterId::new(), clock }
+        let Self { policy, room, hasher, .. } = self;
+        Builder { policy, room, id: LimiterId::new(), hasher, clock }
     }
 
     /// Returns the limiter.
@@ -133,6 +155,7 @@ impl<C: Clock> Builder<C> {
     }
 
     fn limiter(self) -> MemoryLimiter<C> {
-        MemoryLimiter::of(Handle::new(self.id, self.policy, self.room, Arc::new(self.clock)))
+        let Self { policy, room, id, hasher, clock } = self;
+        MemoryLimiter::of(Handle::new(id, policy, room, Arc::new(clock)), hasher)
     }
 }
