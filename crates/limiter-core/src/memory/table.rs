@@ -102,7 +102,7 @@ impl Table {
         }
         // Keys of impossible states may never come back to have them repaired.
         for line in lines.iter_mut().flatten() {
-            if line.repair(transition, now) {
+            if line.repair(transition, now, |entries, state| self.account(entries, state)) {
                 self.epoch.begin();
             }
         }

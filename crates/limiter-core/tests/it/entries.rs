@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Builder, ManualClock, MemoryLimiter, Policy};
+use limiter_core::{Builder, Clock, ManualClock, MemoryLimiter, Policy, Timestamp};
 
 fn limiter(
     policy: &str,
@@ -100,4 +100,33 @@ fn permits_of_one_slot_merge_no_others() {
     assert_eq!(limiter.peek("key").used(), 108);
     clock.advance(Duration::from_secs(2));
     assert_eq!(limiter.peek("key").used(), 107, "the first slot has left the window");
+}
+
+/// Logs that were mended after a step back freed entries that were counted on: then a lone key had hardly any, and was
+/// refused 884 of 3,600 times after one step, and 1,691 times after five.
+#[test]
+fn a_step_back_loses_no_entries() {
+    for steps in [0, 1, 5] {
+        let (limiter, clock) = limiter("100/min by sliding-log", |builder| builder.capacity(16));
+        clock.advance(Duration::from_secs(86_400));
+        for _ in 0..steps {
+            for key in 0..200_u64 {
+                for _ in 0..40 {
+                    let _ = limiter.check(key);
+                    clock.advance(Duration::from_nanos(1));
+                }
+            }
+            clock.set(Timestamp::from_nanos(clock.now().as_nanos() - 3_600_000_000_000));
+            for key in 1_000..1_200_u64 {
+                let _ = limiter.check(key);
+            }
+            clock.advance(Duration::from_secs(7_200));
+        }
+        let mut refused = 0;
+        for _ in 0..3_600 {
+            refused += usize::from(!limiter.check("lone").is_admitted());
+            clock.advance(Duration::from_secs(60) / 90);
+        }
+        assert_eq!(refused, 0, "after {steps} steps");
+    }
 }
