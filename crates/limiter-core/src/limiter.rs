@@ -193,6 +193,7 @@ pub struct Demand<'a> {
     /// At most the cost, `None` if nothing is charged.
     charge: Option<Cost>,
     wants_receipt: bool,
+    is_asked_once: bool,
 }
 
 /// The most demands of one decision.
@@ -208,6 +209,7 @@ impl<'a> Demand<'a> {
             cost,
             charge: Some(cost),
             wants_receipt: true,
+            is_asked_once: false,
         }
     }
 
@@ -257,6 +259,12 @@ impl<'a> Demand<'a> {
         self.charge
     }
 
+    /// Returns the demand, which only asks, as one that is the same if it is in a list twice: whether a key is blocked.
+    pub(crate) const fn once(mut self) -> Self {
+        self.is_asked_once = true;
+        self
+    }
+
     pub(crate) const fn wants_receipt(&self) -> bool {
         self.wants_receipt
     }
@@ -287,8 +295,11 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// Adds the cost of another demand for the same key of the same limiter.
+    /// Adds the cost of another demand for the same key of the same limiter, unless both are [asked once](Self::once).
     pub(crate) fn join(&mut self, other: &Self) {
+        if self.is_asked_once && other.is_asked_once {
+            return;
+        }
         self.cost = self.cost.saturating_add(other.cost);
         self.charge = match (self.charge, other.charge) {
             (Some(one), Some(other)) => Some(one.saturating_add(other)),

@@ -85,7 +85,7 @@ impl Blocks {
     }
 
     /// Returns the demands that `key` is not blocked, to be [decided](decide) together with those of the request. They
-    /// charge nothing.
+    /// charge nothing, and may be in a list several times.
     ///
     /// The decision's wait is the time until the block ends, unless another demand has to wait longer. Refusals because
     /// of these demands need not be counted as strikes: they change nothing.
@@ -187,7 +187,7 @@ impl Blocks {
 
 impl States {
     fn demands<'a>(&'a self, key: &'a Key<'_>) -> [Demand<'a>; 2] {
-        [&self.strikes, &self.block].map(|limiter| Demand::only_ask(limiter, key, Cost::ONE))
+        [&self.strikes, &self.block].map(|limiter| Demand::only_ask(limiter, key, Cost::ONE).once())
     }
 
     /// Counts a strike, and starts a block if that was the last one.
