@@ -177,15 +177,28 @@ impl Table {
         if transition.advance(state, at) {
             self.epoch.begin();
         }
-        state.set_spare(self.spare(), self.own);
+        let reserved = self.reserve(state.growth(self.own));
+        state.set_spare(reserved, self.own);
         let result = change(state, at);
-        self.account(entries, state);
+        self.account(entries + reserved, state);
         result
     }
 
     /// Returns how many entries more there may be.
     fn spare(&self) -> usize {
         self.max_entries.saturating_sub(self.entries.load(Ordering::Relaxed))
+    }
+
+    /// Counts entries before they are allocated, because other threads grow logs, too: so many, or those that are left.
+    /// Returns how many.
+    fn reserve(&self, growth: usize) -> usize {
+        let mut reserved = 0;
+        let add = |entries: usize| {
+            reserved = growth.min(self.max_entries.saturating_sub(entries));
+            (reserved > 0).then_some(entries + reserved)
+        };
+        let _ = self.entries.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        reserved
     }
 
     /// Counts the entries of a state of which so many were counted before.

@@ -1,6 +1,6 @@
 //! The entries of logs, which all keys share.
 
-use std::time::Duration;
+use std::{sync::Barrier, thread, time::Duration};
 
 use limiter_core::{Builder, Clock, ManualClock, MemoryLimiter, Policy, Timestamp};
 
@@ -128,5 +128,37 @@ fn a_step_back_loses_no_entries() {
             clock.advance(Duration::from_secs(60) / 90);
         }
         assert_eq!(refused, 0, "after {steps} steps");
+    }
+}
+
+/// Two logs that grew at the same time each took all that was left of the budget.
+#[test]
+fn logs_that_grow_at_once_share_what_is_left() {
+    const LENGTH: u32 = 1 << 14;
+    for _ in 0..20 {
+        // 48 entries a key are shared, which is room for both logs, and for one of them to grow.
+        let (limiter, clock) = limiter("20000/d by sliding-log", |builder| {
+            builder.capacity(1 << 10).entries_per_key(8 + 48)
+        });
+        let charge = |key| {
+            assert!(limiter.check(key).is_admitted());
+            clock.advance(Duration::from_nanos(1));
+        };
+        for _ in 0..LENGTH {
+            charge("alice");
+            charge("bob");
+        }
+        let barrier = Barrier::new(2);
+        let grow = |key| {
+            barrier.wait();
+            let before = usize::try_from(LENGTH).unwrap();
+            let bytes = allocation_counter::measure(|| charge(key)).bytes_total;
+            (bytes / 16).saturating_sub(before as u64)
+        };
+        let grown = thread::scope(|scope| {
+            let other = scope.spawn(|| grow("bob"));
+            grow("alice") + other.join().unwrap()
+        });
+        assert!(grown <= u64::from(LENGTH), "{grown} entries more, of {LENGTH} that were left");
     }
 }
