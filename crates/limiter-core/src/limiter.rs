@@ -169,6 +169,21 @@ pub trait Limiter: Send + Sync {
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the two limiters would have the same states in
     /// the store.
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
+
+    /// Returns a [`sibling`](Self::sibling) with room for `keys` keys, if the store allocates it in advance. The default,
+    /// for other stores, is `sibling`.
+    ///
+    /// # Errors
+    ///
+    /// As [`sibling`](Self::sibling), and [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the
+    /// capacity is out of its range.
+    fn sibling_with_capacity(
+        &self,
+        policy: &Policy,
+        _keys: usize,
+    ) -> Result<Arc<dyn Limiter>, Error> {
+        self.sibling(policy)
+    }
 }
 
 /// A cost for a key of a limiter: one of those that [`decide`](crate::decide) charges together.
@@ -396,6 +411,7 @@ forward!(Limiter for Arc Box: {
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
+    fn sibling_with_capacity(&self, policy: &Policy, keys: usize) -> Result<Arc<dyn Limiter>, Error>;
 });
 
 forward!(WaitingLimiter for Arc Box: {

@@ -124,7 +124,8 @@ fn a_key_without_a_slot_is_not_blocked() {
             let builder = MemoryLimiter::builder(policy).capacity(8).on_full(on_full);
             let limiter = builder.clock(ManualClock::new()).build().unwrap();
             let block = Block::after(strikes).within(10 * MINUTE).lasting(MINUTE);
-            let blocks = Blocks::new(&limiter, &block.doubling(4 * MINUTE)).unwrap();
+            let block = block.doubling(4 * MINUTE).capacity(8);
+            let blocks = Blocks::new(&limiter, &block).unwrap();
             let (mut blocked, mut without_state) = (0, 0);
             for key in (0..200_u64).map(Key::from) {
                 let struck = (0..strikes).filter_map(|_| blocks.strike(&key).wait().unwrap());
@@ -154,7 +155,9 @@ fn a_key_without_a_slot_is_not_blocked() {
 fn a_flood_below_the_threshold_blocks_nobody_else() {
     const HOUR: Duration = Duration::from_secs(3_600);
     let (limiter, clock) = limiter();
-    let blocks = Blocks::new(&limiter, &Block::after(10).within(HOUR).lasting(HOUR)).unwrap();
+    let blocks =
+        Blocks::new(&limiter, &Block::after(10).within(HOUR).lasting(HOUR).capacity(1_000))
+            .unwrap();
     let strike = |key: Key<'_>| blocks.strike(&key).wait().unwrap();
     for step in 0..4 * 45 {
         // Every 400 s: 9 in an hour.

@@ -2,9 +2,13 @@
 
 use std::{hash::BuildHasher, sync::Arc};
 
-use super::{handle::Handle, limiter::MemoryLimiter};
+use super::{
+    capacity::{MAX_CAPACITY, check, check_capacity},
+    handle::Handle,
+    limiter::MemoryLimiter,
+};
 use crate::{
-    Clock, Error, ErrorKind, LimiterId, Policy, SystemClock,
+    Clock, Error, LimiterId, Policy, SystemClock,
     memory::{KeyHasher, full::OnFull, states::Room},
 };
 
@@ -36,7 +40,7 @@ impl Builder {
     pub const DEFAULT_CAPACITY: usize = 100_000;
 
     /// The largest capacity: 268,435,456 keys.
-    pub const MAX_CAPACITY: usize = 1 << 28;
+    pub const MAX_CAPACITY: usize = MAX_CAPACITY;
 
     /// The entries per key of capacity unless [`Builder::entries_per_key`] sets others: 16.
     pub const DEFAULT_ENTRIES_PER_KEY: usize = 16;
@@ -74,8 +78,8 @@ impl<C: Clock> Builder<C> {
     ///
     /// The table is allocated when the limiter is built and does not grow: about 40 bytes a key with
     /// GCRA, two slots of about 90 bytes with another algorithm. Logs and sub-windows allocate their
-    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 480 bytes a key in
-    /// all.
+    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes up to about 770 bytes a
+    /// key in all, which the limiter keeps for the next one.
     ///
     /// A new key that finds no free slot is refused until one of its slots is free: see
     /// [`on_full`](Self::on_full). Keys that have a slot keep it. Since a key's place depends on its hash, a
@@ -140,18 +144,11 @@ impl<C: Clock> Builder<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if the capacity is not from 1 to [`Builder::MAX_CAPACITY`], or
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the capacity is not from 1 to [`Builder::MAX_CAPACITY`], or
     /// the entries per key are not from 1 to [`Builder::MAX_ENTRIES_PER_KEY`].
     pub fn build(self) -> Result<MemoryLimiter<C>, Error> {
-        for (setting, value, most) in [
-            ("capacity", self.room.keys, Builder::MAX_CAPACITY),
-            ("entries per key", self.room.entries_per_key, Builder::MAX_ENTRIES_PER_KEY),
-        ] {
-            if !(1..=most).contains(&value) {
-                let (kind, value) = (ErrorKind::InvalidSetting, value.to_string());
-                return Err(Error::invalid(kind, setting, &value, format!("use 1 to {most}")));
-            }
-        }
+        check_capacity(self.room.keys)?;
+        check("entries per key", self.room.entries_per_key, Builder::MAX_ENTRIES_PER_KEY)?;
         Ok(self.limiter())
     }
 

@@ -4,7 +4,7 @@ mod joint;
 
 use std::{any::Any, fmt, pin::Pin, sync::Arc, time::Duration};
 
-use super::{acquire::Acquire, handle::Handle};
+use super::{acquire::Acquire, capacity::check_capacity, handle::Handle};
 use crate::{
     Clock, Cost, Decision, Demand, Error, JointDecision, Key, KnownQuotas, Limiter, LimiterFuture,
     LimiterId, Policy, Receipt, Reservation, SystemClock, Timer, Usage, WaitingLimiter,
@@ -95,7 +95,8 @@ impl<C: Clock> MemoryLimiter<C> {
         Ok(Self { handle: self.handle.with_policy(policy)?, hasher: self.hasher.clone() })
     }
 
-    /// Returns another limiter, of any algorithm, with the settings and the clock of this one and states of its own.
+    /// Returns another limiter, of any algorithm, with the settings and the clock of this one and states of its own. Its
+    /// table takes as much memory as that of this one: see [`sibling_with_capacity`](Self::sibling_with_capacity).
     ///
     /// ```
     /// use limiter_core::{MemoryLimiter, Policy, Quota};
@@ -107,7 +108,22 @@ impl<C: Clock> MemoryLimiter<C> {
     /// ```
     #[must_use]
     pub fn sibling(&self, policy: &Policy) -> Self {
-        Self::of(self.handle.sibling(policy), self.hasher.sibling())
+        self.sibling_of(policy, self.handle.capacity())
+    }
+
+    /// Returns a [`sibling`](Self::sibling) with room for `keys` keys: 10 tenants need less memory than 100,000 users.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if `keys` is not from 1 to
+    /// [`Builder::MAX_CAPACITY`](crate::Builder::MAX_CAPACITY).
+    pub fn sibling_with_capacity(&self, policy: &Policy, keys: usize) -> Result<Self, Error> {
+        check_capacity(keys)?;
+        Ok(self.sibling_of(policy, keys))
+    }
+
+    fn sibling_of(&self, policy: &Policy, keys: usize) -> Self {
+        Self::of(self.handle.sibling(policy, keys), self.hasher.sibling())
     }
 
     /// Returns how many different quotas the limiter knows by now, of how many: see
@@ -339,6 +355,14 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Ok(Arc::new(Self::sibling(self, policy)))
+    }
+
+    fn sibling_with_capacity(
+        &self,
+        policy: &Policy,
+        keys: usize,
+    ) -> Result<Arc<dyn Limiter>, Error> {
+        Ok(Arc::new(Self::sibling_with_capacity(self, policy, keys)?))
     }
 }
 
