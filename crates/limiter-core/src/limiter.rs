@@ -1,6 +1,8 @@
 //! The interface of every limiter, whether its states live in memory or in a store.
 
-use alloc::{boxed::Box, sync::Arc};
+mod pointers;
+
+use alloc::sync::Arc;
 use core::{any::Any, fmt, time::Duration};
 
 use crate::{
@@ -21,6 +23,9 @@ use crate::{
 /// A result is an error if the store fails, of the [kind](crate::ErrorKind) `Unavailable`,
 /// `Undetermined` or `Unexpected`. A refusal is not an error. A limiter in memory is ready at once and
 /// returns no error.
+#[diagnostic::on_unimplemented(
+    note = "instead of an `Arc` of a limiter, pass a clone of it, which has the same states, or an `Arc<dyn Limiter>`"
+)]
 pub trait Limiter: Send + Sync {
     /// Returns the policy that this handle enforces.
     fn policy(&self) -> &Policy;
@@ -371,50 +376,3 @@ pub trait WaitingLimiter: Limiter {
     /// As [`with_policy`](Limiter::with_policy).
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
 }
-
-/// Implements a trait for pointers to what implements it.
-macro_rules! forward {
-    ($trait:ident for $($pointer:ident)*: $methods:tt) => {
-        $(forward!(@ $trait $pointer $methods);)*
-    };
-    (@ $trait:ident $pointer:ident {
-        $(fn $method:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*
-    }) => {
-        impl<L: $trait + ?Sized> $trait for $pointer<L> {
-            $(fn $method(&self $(, $argument: $type)*) -> $result {
-                (**self).$method($($argument),*)
-            })*
-        }
-    };
-}
-
-forward!(Limiter for Arc Box: {
-    fn policy(&self) -> &Policy;
-    fn id(&self) -> LimiterId;
-    fn as_any(&self) -> &dyn Any;
-    fn store(&self) -> &'static str;
-    fn known_quotas(&self) -> Option<KnownQuotas>;
-    fn check(&self, key: &Key<'_>) -> LimiterFuture<Decision>;
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision>;
-    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage>;
-    fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision>;
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
-    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation>;
-    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation>;
-    fn shard(&self, key: &Key<'_>) -> u64;
-    fn decide_together(
-        &self,
-        demands: &[Demand<'_>],
-        is_part: bool
-    ) -> Option<LimiterFuture<JointDecision>>;
-    fn refund(&self, receipt: Receipt) -> LimiterFuture<u64>;
-    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
-    fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
-    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
-    fn sibling_with_capacity(&self, policy: &Policy, keys: usize) -> Result<Arc<dyn Limiter>, Error>;
-});
-
-forward!(WaitingLimiter for Arc Box: {
-    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> LimiterFuture<Reservation>;
-    fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
-});

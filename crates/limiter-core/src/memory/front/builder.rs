@@ -1,6 +1,6 @@
 //! How a limiter in memory is built.
 
-use std::{hash::BuildHasher, sync::Arc};
+use std::{any::TypeId, hash::BuildHasher, sync::Arc};
 
 use super::{
     capacity::{MAX_CAPACITY, check, check_capacity},
@@ -134,10 +134,16 @@ impl<C: Clock> Builder<C> {
         Self { hasher: KeyHasher::given(hasher), ..self }
     }
 
-    /// Sets the clock that the limiter reads.
-    pub fn clock<D: Clock>(self, clock: D) -> Builder<D> {
+    /// Sets the clock that the limiter reads. Limiters with a [`SystemClock`], which is the default, are
+    /// [decided](crate::decide) in one step.
+    pub fn clock<D: Clock + 'static>(self, clock: D) -> Builder<D> {
         let Self { policy, room, hasher, .. } = self;
-        Builder { policy, room, id: LimiterId::new(), hasher, clock }
+        // All values of it are one clock.
+        let id = match TypeId::of::<D>() == TypeId::of::<SystemClock>() {
+            true => LimiterId::by_the_system_clock(),
+            false => LimiterId::new(),
+        };
+        Builder { policy, room, id, hasher, clock }
     }
 
     /// Returns the limiter.
