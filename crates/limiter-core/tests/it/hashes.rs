@@ -7,7 +7,7 @@ use std::{
 };
 
 use foldhash::{SharedSeed, quality::SeedableRandomState};
-use limiter_core::{InFlight, Key, MemoryLimiter, Policy, Quota};
+use limiter_core::{Entry, InFlight, Key, MemoryLimiter, Policy, Quota};
 use proptest::{collection::vec, prelude::*};
 
 use crate::keys::{encoded, keys};
@@ -47,7 +47,7 @@ fn a_key_drains_no_other_that_was_prepared_for_it() {
 
             let in_flight = InFlight::new("test", 1).unwrap();
             let permits = [&one, &other].map(|key| in_flight.try_enter(key));
-            assert!(permits.iter().all(|it| it.is_admitted()), "{one:?} held {other:?} out");
+            assert!(permits.iter().all(Entry::is_admitted), "{one:?} held {other:?} out");
         }
     }
 }
