@@ -39,6 +39,7 @@ pub struct Block {
     longest: Option<Duration>,
     /// `None` for the default.
     forget_after: Option<Duration>,
+    capacity: usize,
     pub(crate) clears_on_success: bool,
 }
 
@@ -49,6 +50,9 @@ impl Block {
     /// The longest block: 366 days.
     pub const MAX_LENGTH: Duration = Quota::MAX_WINDOW;
 
+    /// The capacity in memory unless [`Block::capacity`] sets another: 10,000 keys.
+    pub const DEFAULT_CAPACITY: usize = 10_000;
+
     /// Returns the settings of blocks that begin with this many strikes, from 1 to [`Block::MAX_STRIKES`], within 15
     /// minutes, and last for 15 minutes.
     pub const fn after(strikes: u64) -> Self {
@@ -58,6 +62,7 @@ impl Block {
             lasting: FIFTEEN_MINUTES,
             longest: None,
             forget_after: None,
+            capacity: Self::DEFAULT_CAPACITY,
             clears_on_success: false,
         }
     }
@@ -94,6 +99,13 @@ impl Block {
     /// is struck again and again, however slowly, stays blocked for the longest time.
     pub const fn forget_after(self, time: Duration) -> Self {
         Self { forget_after: Some(time), ..self }
+    }
+
+    /// Sets for about how many keys that are struck or blocked at the same time there is room in memory, from 1 to
+    /// [`Builder::MAX_CAPACITY`](crate::Builder::MAX_CAPACITY). The default is 10,000. Other keys are not blocked while the
+    /// table is full. Stores that allocate as keys arrive ignore it.
+    pub const fn capacity(self, keys: usize) -> Self {
+        Self { capacity: keys, ..self }
     }
 
     /// Sets that [`Blocks::success`] forgets the strikes and the levels of a key.

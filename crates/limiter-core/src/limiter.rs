@@ -1,6 +1,8 @@
 //! The interface of every limiter, whether its states live in memory or in a store.
 
-use alloc::{boxed::Box, sync::Arc};
+mod pointers;
+
+use alloc::sync::Arc;
 use core::{any::Any, fmt, time::Duration};
 
 use crate::{
@@ -21,6 +23,9 @@ use crate::{
 /// A result is an error if the store fails, of the [kind](crate::ErrorKind) `Unavailable`,
 /// `Undetermined` or `Unexpected`. A refusal is not an error. A limiter in memory is ready at once and
 /// returns no error.
+#[diagnostic::on_unimplemented(
+    note = "instead of an `Arc` of a limiter, pass a clone of it, which has the same states, or an `Arc<dyn Limiter>`"
+)]
 pub trait Limiter: Send + Sync {
     /// Returns the policy that this handle enforces.
     fn policy(&self) -> &Policy;
@@ -169,6 +174,21 @@ pub trait Limiter: Send + Sync {
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the two limiters would have the same states in
     /// the store.
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
+
+    /// Returns a [`sibling`](Self::sibling) with room for `keys` keys, if the store allocates it in advance. The default,
+    /// for other stores, is `sibling`.
+    ///
+    /// # Errors
+    ///
+    /// As [`sibling`](Self::sibling), and [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the
+    /// capacity is out of its range.
+    fn sibling_with_capacity(
+        &self,
+        policy: &Policy,
+        _keys: usize,
+    ) -> Result<Arc<dyn Limiter>, Error> {
+        self.sibling(policy)
+    }
 }
 
 /// A cost for a key of a limiter: one of those that [`decide`](crate::decide) charges together.
@@ -193,6 +213,7 @@ pub struct Demand<'a> {
     /// At most the cost, `None` if nothing is charged.
     charge: Option<Cost>,
     wants_receipt: bool,
+    is_asked_once: bool,
 }
 
 /// The most demands of one decision.
@@ -208,6 +229,7 @@ impl<'a> Demand<'a> {
             cost,
             charge: Some(cost),
             wants_receipt: true,
+            is_asked_once: false,
         }
     }
 
@@ -257,6 +279,12 @@ impl<'a> Demand<'a> {
         self.charge
     }
 
+    /// Returns the demand, which only asks, as one that is the same if it is in a list twice: whether a key is blocked.
+    pub(crate) const fn once(mut self) -> Self {
+        self.is_asked_once = true;
+        self
+    }
+
     pub(crate) const fn wants_receipt(&self) -> bool {
         self.wants_receipt
     }
@@ -287,8 +315,11 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// Adds the cost of another demand for the same key of the same limiter.
+    /// Adds the cost of another demand for the same key of the same limiter, unless both are [asked once](Self::once).
     pub(crate) fn join(&mut self, other: &Self) {
+        if self.is_asked_once && other.is_asked_once {
+            return;
+        }
         self.cost = self.cost.saturating_add(other.cost);
         self.charge = match (self.charge, other.charge) {
             (Some(one), Some(other)) => Some(one.saturating_add(other)),
@@ -345,49 +376,3 @@ pub trait WaitingLimiter: Limiter {
     /// As [`with_policy`](Limiter::with_policy).
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
 }
-
-/// Implements a trait for pointers to what implements it.
-macro_rules! forward {
-    ($trait:ident for $($pointer:ident)*: $methods:tt) => {
-        $(forward!(@ $trait $pointer $methods);)*
-    };
-    (@ $trait:ident $pointer:ident {
-        $(fn $method:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*
-    }) => {
-        impl<L: $trait + ?Sized> $trait for $pointer<L> {
-            $(fn $method(&self $(, $argument: $type)*) -> $result {
-                (**self).$method($($argument),*)
-            })*
-        }
-    };
-}
-
-forward!(Limiter for Arc Box: {
-    fn policy(&self) -> &Policy;
-    fn id(&self) -> LimiterId;
-    fn as_any(&self) -> &dyn Any;
-    fn store(&self) -> &'static str;
-    fn known_quotas(&self) -> Option<KnownQuotas>;
-    fn check(&self, key: &Key<'_>) -> LimiterFuture<Decision>;
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision>;
-    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage>;
-    fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision>;
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
-    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation>;
-    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation>;
-    fn shard(&self, key: &Key<'_>) -> u64;
-    fn decide_together(
-        &self,
-        demands: &[Demand<'_>],
-        is_part: bool
-    ) -> Option<LimiterFuture<JointDecision>>;
-    fn refund(&self, receipt: Receipt) -> LimiterFuture<u64>;
-    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
-    fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
-    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
-});
-
-forward!(WaitingLimiter for Arc Box: {
-    fn acquire(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> LimiterFuture<Reservation>;
-    fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error>;
-});

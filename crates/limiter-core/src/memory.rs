@@ -8,6 +8,7 @@
 //! | `words` | debts by GCRA: a check takes no lock where the key has its slot |
 //! | `table` | states of any size under locks |
 //! | `taking` | charges of as many permits as fit, or of all in any case |
+//! | `key_hasher` | from a key to its hash |
 //! | `place` | from a key's hash to its lines |
 //! | `full` | what happens to keys without a slot |
 //! | `epoch` | until when charges can be refunded |
@@ -15,7 +16,7 @@
 //!
 //! A check by GCRA passes these functions, and helpers of one line:
 //!
-//! 1. `MemoryLimiter::check`, `check_n` and `hash`, and `Key::hash`: the key's hash
+//! 1. `MemoryLimiter::check` and `check_n`, `KeyHasher::hash` and `Key::hash`: the key's hash
 //! 2. `Handle::check`, and `Queues::are_empty_for`: no waiter comes first
 //! 3. `States::check`: the store of the policy's states
 //! 4. `Handle::now`, and `Words::check`, `with_tag` and `first`: the key's slot
@@ -29,6 +30,7 @@
 mod epoch;
 mod front;
 mod full;
+mod key_hasher;
 mod place;
 mod present;
 mod states;
@@ -39,5 +41,6 @@ mod words;
 
 pub use front::{Builder, MemoryLimiter};
 pub use full::OnFull;
+pub(crate) use key_hasher::KeyHasher;
 pub(crate) use place::part_of;
 pub(crate) use waiters::wake_all;

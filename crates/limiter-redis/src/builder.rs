@@ -1,20 +1,13 @@
 //! The settings of a limiter, all of which are fixed before it exists.
 
-use std::{
-    fmt::Debug,
-    hash::{BuildHasher, RandomState},
-    num::NonZeroU32,
-    ops::RangeInclusive,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt::Debug, num::NonZeroU32, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use limiter_core::{Clock, Error, ErrorKind, LimiterId, Policy, SystemClock};
 
 use crate::{
     call::breaker::Breaker,
     client::{ScriptClient, connection::connect, credentials::Hidden},
-    context::{Context, Settings},
+    context::{Context, Settings, random_hasher, seeded_hasher},
     events::Event,
     limiter::RedisLimiter,
     local::denials::Denials,
@@ -82,7 +75,7 @@ impl Default for Settings {
             open: Duration::from_millis(100),
             observer: None,
             clock: Hidden(Arc::new(SystemClock::new())),
-            seed: RandomState::new().hash_one(()),
+            hasher: random_hasher(),
         }
     }
 }
@@ -104,7 +97,7 @@ impl Settings {
             lease: _,
             observer: _,
             clock: _,
-            seed: _,
+            hasher: _,
         } = self;
         let least = Duration::from_millis(1);
         in_range(deadline, least..=Builder::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;
@@ -254,10 +247,10 @@ impl Builder {
     }
 
     /// Sets the seed of the hashes of keys and of all that is random in this limiter: a random number by default. For
-    /// simulations, which repeat a run. A client that knows the seed can choose keys that displace others' cached
-    /// denials and leases.
+    /// simulations, which repeat a run. With a seed, also one that clients don't know, they can choose keys of bytes
+    /// that displace others' cached denials and leases: the rest of the hasher is then fixed.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.settings.seed = seed;
+        self.settings.hasher = seeded_hasher(seed);
         self
     }
 

@@ -1,6 +1,11 @@
 //! What the handles of a limiter share, apart from the way to the store.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher, RandomState},
+    num::NonZeroU32,
+    sync::Arc,
+    time::Duration,
+};
 
 use foldhash::{SharedSeed, quality::SeedableRandomState};
 use limiter_core::{Clock, Error, LimiterId, Policy, Timestamp};
@@ -36,14 +41,26 @@ pub(crate) struct Settings {
     pub(crate) observer: Option<Hidden<Arc<Observer<Event>>>>,
     /// The clock of this process, by which deadlines, leases and cached denials end.
     pub(crate) clock: Hidden<Arc<dyn Clock>>,
-    /// Of the hashes of keys, and of all that is to look random.
-    pub(crate) seed: u64,
+    /// Hashes keys, and returns all that is to look random.
+    pub(crate) hasher: Hidden<SeedableRandomState>,
+}
+
+/// Returns a hasher under random seeds. With foldhash's fixed ones, which are public, keys of bytes can be prepared that
+/// have equal hashes whatever the hasher's own seed is.
+pub(crate) fn random_hasher() -> Hidden<SeedableRandomState> {
+    let seed = RandomState::new().hash_one(());
+    Hidden(SeedableRandomState::with_seed(seed, SharedSeed::global_random()))
+}
+
+/// Returns the hasher of a simulation, which is the same in each process.
+pub(crate) fn seeded_hasher(seed: u64) -> Hidden<SeedableRandomState> {
+    Hidden(SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()))
 }
 
 impl Settings {
     /// Returns the hasher of keys.
     pub(crate) fn hasher(&self) -> SeedableRandomState {
-        SeedableRandomState::with_seed(self.seed, SharedSeed::global_fixed())
+        self.hasher.0.clone()
     }
 
     /// Returns the secret that keys the digests of secret subjects.

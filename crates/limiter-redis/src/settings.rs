@@ -164,7 +164,7 @@ impl RedisSettings {
             open,
             observer: _,
             clock: _,
-            seed: _,
+            hasher: _,
         } = &mut builder.settings;
         set(prefix, self.prefix.clone());
         *key_secret = self.secret()?.map(Hidden);

@@ -88,31 +88,38 @@ impl AnyTransition {
 }
 
 impl State {
-    /// Returns for how many entries it has memory beyond its fixed size.
-    pub(crate) fn entries(&self) -> usize {
+    /// Returns for how many entries it has memory beyond its fixed size, and beyond the first `own` of each log.
+    pub(crate) fn entries(&self, own: usize) -> usize {
         match self {
-            Self::Ledger(entries) => entries.allocated(),
-            Self::AllOf(states) => states.iter().map(Self::entries).sum(),
+            Self::Ledger(entries) => entries.allocated().saturating_sub(own),
+            Self::AllOf(states) => states.iter().map(|state| state.entries(own)).sum(),
             _ => 0,
         }
     }
 
-    /// Returns for how many entries more it would allocate memory at the next charge.
-    pub(crate) fn growth(&self) -> usize {
+    /// Returns for how many of such entries more it would allocate memory at the next charge.
+    pub(crate) fn growth(&self, own: usize) -> usize {
         match self {
-            Self::Ledger(entries) => entries.growth(),
-            Self::AllOf(states) => states.iter().map(Self::growth).sum(),
+            Self::Ledger(entries) => {
+                let grown = entries.allocated().saturating_add(entries.growth());
+                grown.saturating_sub(own.max(entries.allocated()))
+            }
+            Self::AllOf(states) => states.iter().map(|state| state.growth(own)).sum(),
             _ => 0,
         }
     }
 
-    /// Lets its logs have so many entries more together than they have memory for.
-    pub(crate) fn set_spare(&mut self, spare: usize) {
+    /// Lets its logs have so many of such entries more together than they have memory for: those first that would
+    /// grow.
+    pub(crate) fn set_spare(&mut self, mut spare: usize, own: usize) {
         match self {
-            Self::Ledger(entries) => entries.set_spare(spare),
+            Self::Ledger(entries) => entries.set_room(entries.allocated().max(own), spare),
             Self::AllOf(states) => {
-                let share = spare / states.len().max(1);
-                states.iter_mut().for_each(|state| state.set_spare(share));
+                for state in states {
+                    let growth = state.growth(own).min(spare);
+                    state.set_spare(growth, own);
+                    spare -= growth;
+                }
             }
             _ => {}
         }

@@ -131,9 +131,9 @@ impl Entries {
         if used < self.allocated() { 0 } else { used.max(1) }
     }
 
-    /// Lets the state have so many entries more than it has memory for.
-    pub(crate) fn set_spare(&mut self, spare: usize) {
-        self.room = self.allocated().saturating_add(spare).max(1);
+    /// Lets the state have so many entries, and some more.
+    pub(crate) fn set_room(&mut self, entries: usize, more: usize) {
+        self.room = entries.saturating_add(more).max(1);
     }
 
     /// Forgets all entries.
@@ -220,8 +220,10 @@ impl Entries {
         self.add_writer(writer);
         let count = count.min(u64::MAX - self.total);
         self.total += count;
-        let newest = self.entries.back().map_or(0, |newest| newest.at);
-        let is_in_slot = |it: &Writer| it.span.slot_of(newest) >= it.span.slot_of(at);
+        let newest = self.entries.back().map(|newest| newest.at);
+        let is_in_slot = |it: &Writer| {
+            newest.is_some_and(|newest| it.span.slot_of(newest) >= it.span.slot_of(at))
+        };
         let needs_entry = !self.writers.iter().all(is_in_slot) && self.make_room(now);
         match self.entries.back_mut() {
             Some(last) if !needs_entry => {

@@ -8,7 +8,9 @@ use core::{
 };
 
 use super::{Block, Policies};
-use crate::{Cost, Decision, Demand, Error, Key, Limiter, LimiterFuture, Receipt, Source, decide};
+use crate::{
+    Cost, Decision, Demand, Error, Key, Limiter, LimiterFuture, Policy, Receipt, Source, decide,
+};
 
 /// Counts strikes of keys, and refuses keys for a time after too many of them.
 ///
@@ -27,8 +29,9 @@ use crate::{Cost, Decision, Demand, Error, Key, Limiter, LimiterFuture, Receipt,
 /// | `login-levels` | how many blocks are not forgotten, by GCRA; only if blocks double |
 /// | `login-block` | the end of the block, by GCRA |
 ///
-/// In memory each has the limiter's capacity, so the three take about 260 bytes a key of it, and 16 bytes for each strike
-/// that counts. In a store they take at most three keys of a subject, each with an expiry.
+/// In memory each has room for 10,000 keys unless [`Block::capacity`] sets another number: the three take about 260 bytes
+/// for each of them, and a key that is struck about 100 bytes, and 16 to 32 for each strike that counts. In a store they
+/// take at most three keys of a subject, each with an expiry.
 ///
 /// Two `Blocks` of one limiter have the same states in a store that processes share, and different ones in memory. So
 /// make them once, with the limiter, and not for each request or tenant.
@@ -73,11 +76,12 @@ impl Blocks {
     pub fn new(limiter: &dyn Limiter, block: &Block) -> Result<Self, Error> {
         let Policies { strikes, levels, shorter, longest } =
             block.policies(limiter.policy().name())?;
-        let clears_on_success = block.clears_on_success;
-        let block = limiter.sibling(&longest)?;
+        let Block { capacity, clears_on_success, .. } = *block;
+        let sibling = |policy: &Policy| limiter.sibling_with_capacity(policy, capacity);
+        let block = sibling(&longest)?;
         Ok(Self(Arc::new(States {
-            strikes: limiter.sibling(&strikes)?,
-            levels: levels.map(|levels| limiter.sibling(&levels)).transpose()?,
+            strikes: sibling(&strikes)?,
+            levels: levels.as_ref().map(sibling).transpose()?,
             shorter: shorter.iter().map(|it| block.with_policy(it)).collect::<Result<_, _>>()?,
             block,
             clears_on_success,
@@ -85,7 +89,7 @@ impl Blocks {
     }
 
     /// Returns the demands that `key` is not blocked, to be [decided](decide) together with those of the request. They
-    /// charge nothing.
+    /// charge nothing, and may be in a list several times.
     ///
     /// The decision's wait is the time until the block ends, unless another demand has to wait longer. Refusals because
     /// of these demands need not be counted as strikes: they change nothing.
@@ -187,7 +191,7 @@ impl Blocks {
 
 impl States {
     fn demands<'a>(&'a self, key: &'a Key<'_>) -> [Demand<'a>; 2] {
-        [&self.strikes, &self.block].map(|limiter| Demand::only_ask(limiter, key, Cost::ONE))
+        [&self.strikes, &self.block].map(|limiter| Demand::only_ask(limiter, key, Cost::ONE).once())
     }
 
     /// Counts a strike, and starts a block if that was the last one.

@@ -14,23 +14,16 @@ mod counts;
 mod queue;
 mod shard;
 
-use std::{
-    fmt,
-    hash::{BuildHasher, Hash, Hasher},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 pub use builder::InFlightBuilder;
-use foldhash::quality::RandomState;
 
 use self::{acquire::Acquire, counts::Counts, queue::CallLimit, shard::Shard};
 use super::check_in_flight;
 use crate::{
     Clock, Entry, Error, InFlightLimiter, Key, LimiterFuture, LimiterId, Occupancy, SystemClock,
     Timer,
-    memory::{part_of, wake_all},
+    memory::{KeyHasher, part_of, wake_all},
 };
 
 /// A limit on requests in flight, in this process's memory.
@@ -66,7 +59,7 @@ pub struct InFlight<C = SystemClock>(Arc<Inner<C>>);
 struct Inner<C> {
     name: String,
     id: LimiterId,
-    seed: RandomState,
+    hasher: KeyHasher,
     counts: Arc<Counts>,
     /// Not empty.
     shards: Box<[Arc<Shard>]>,
@@ -80,26 +73,9 @@ const SHARDS: usize = 64;
 const SPARE_FROM: usize = 100 * SHARDS;
 
 impl<C> Inner<C> {
-    fn new(name: String, limit: u32, capacity: usize, max_waiting: usize, clock: C) -> Self {
-        let spare_places = usize::from(capacity >= SPARE_FROM);
-        let counts = Arc::new(Counts::new(limit, capacity, max_waiting, spare_places));
-        let shards = (0..capacity.min(SHARDS)).map(|_| Arc::new(Shard::new(Arc::clone(&counts))));
-        Self {
-            name,
-            id: LimiterId::new(),
-            seed: RandomState::default(),
-            shards: shards.collect(),
-            counts,
-            clock: Arc::new(clock),
-        }
-    }
-
-    #[expect(clippy::manual_hash_one, reason = "`hash_one` is not inlined")]
     #[inline(always)]
     fn hash(&self, key: &Key<'_>) -> u64 {
-        let mut hasher = self.seed.build_hasher();
-        key.hash(&mut hasher);
-        hasher.finish()
+        self.hasher.hash(key)
     }
 
     fn enter(&self, key: &Key<'_>, limit: CallLimit) -> Entry {

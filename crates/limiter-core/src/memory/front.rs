@@ -2,6 +2,7 @@
 
 mod acquire;
 mod builder;
+mod capacity;
 mod handle;
 mod limiter;
 

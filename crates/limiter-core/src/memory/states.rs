@@ -56,8 +56,8 @@ impl States {
             }
             _ => {
                 let of_one_key: usize = policy.limits().iter().map(Limit::most_entries).sum();
-                let entries = room.keys.saturating_mul(room.entries_per_key).max(of_one_key);
-                Store::Table(Arc::new(Table::new(room.keys, entries)))
+                let table = Table::new(room.keys, room.entries_per_key, of_one_key);
+                Store::Table(Arc::new(table))
             }
         };
         Self { policy, store, full: Arc::new(FullTable::new(room.on_full)) }

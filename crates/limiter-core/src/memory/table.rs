@@ -23,7 +23,9 @@ use crate::{
 pub(crate) struct Table {
     /// Not empty.
     lines: Box<[Mutex<Line>]>,
-    /// The entries of all logs, and how many there may be. Beyond, a key's entries are merged.
+    /// How many entries each log has for itself, at least one. So no flood of other keys merges all of its entries.
+    own: usize,
+    /// The other entries of all logs, and how many there may be. Beyond, a key's entries are merged.
     entries: AtomicUsize,
     max_entries: usize,
     /// How many lines have been searched for logs that have recovered.
@@ -31,18 +33,24 @@ pub(crate) struct Table {
     pub(crate) epoch: Epoch,
 }
 
+/// The most entries that a log has for itself. From 8 on, a part of them can be merged while the newest ones stay exact.
+const MOST_OWN: usize = 8;
+
 /// How many lines a charge searches for entries to free.
 const MOST_SEARCHED: usize = 4;
 
 impl Table {
-    /// Returns a table for `keys` debtors, whose logs have up to `max_entries` entries together. It
-    /// has twice as many slots as keys, since lines do not fill evenly.
-    pub(crate) fn new(keys: usize, max_entries: usize) -> Self {
+    /// Returns a table for `keys` debtors, whose logs have so many entries for each of them, and may share at least so many
+    /// as one key needs. It has twice as many slots as keys, since lines do not fill evenly.
+    pub(crate) fn new(keys: usize, entries_per_key: usize, of_one_key: usize) -> Self {
         let lines = (2 * keys).div_ceil(SLOTS).max(1);
+        let own = entries_per_key.div_ceil(2).min(MOST_OWN);
+        let shared = keys.saturating_mul(entries_per_key.saturating_sub(own));
         Self {
             lines: (0..lines).map(|_| Mutex::default()).collect(),
+            own,
             entries: AtomicUsize::new(0),
-            max_entries,
+            max_entries: shared.max(of_one_key),
             searched: AtomicUsize::new(0),
             epoch: Epoch::default(),
         }
@@ -63,7 +71,7 @@ impl Table {
     ) -> Result<R, Full> {
         let mut line = self.first(hash);
         if let Some(slot) = line.slot_of(hash)
-            && slot.state.growth() <= self.spare()
+            && slot.state.growth(self.own) <= self.spare()
         {
             return Ok(self.update(slot, transition, clock(), due, change));
         }
@@ -84,7 +92,7 @@ impl Table {
     ) -> Result<R, Full> {
         let mut lines = self.both(hash);
         let now = clock();
-        let growth = slot_of(hash, &mut lines).map_or(1, |slot| slot.state.growth());
+        let growth = slot_of(hash, &mut lines).map_or(0, |slot| slot.state.growth(self.own));
         self.free_recovered_logs(&mut lines, growth, now);
         if let Some(slot) = slot_of(hash, &mut lines) {
             return Ok(self.update(slot, transition, now, due, change));
@@ -97,12 +105,13 @@ impl Table {
                 newcomer = slot.claim(hash, newcomer);
                 slot.store_end(transition, now);
             }
-            self.entries.fetch_sub(newcomer.entries(), Ordering::Relaxed);
+            self.entries.fetch_sub(newcomer.entries(self.own), Ordering::Relaxed);
             return Ok(result);
         }
         // Keys of impossible states may never come back to have them repaired.
         for line in lines.iter_mut().flatten() {
-            if line.repair(transition, now) {
+            let account = |entries, state: &State| self.account(entries, state);
+            if line.repair(transition, now, self.own, account) {
                 self.epoch.begin();
             }
         }
@@ -163,14 +172,15 @@ impl Table {
         due: Option<Timestamp>,
         change: impl FnOnce(&mut State, Timestamp) -> R,
     ) -> R {
-        let entries = state.entries();
+        let entries = state.entries(self.own);
         let at = due.filter(|due| transition.is_possible(state, *due)).unwrap_or(now);
         if transition.advance(state, at) {
             self.epoch.begin();
         }
-        state.set_spare(self.spare());
+        let reserved = self.reserve(state.growth(self.own));
+        state.set_spare(reserved, self.own);
         let result = change(state, at);
-        self.account(entries, state);
+        self.account(entries + reserved, state);
         result
     }
 
@@ -179,9 +189,21 @@ impl Table {
         self.max_entries.saturating_sub(self.entries.load(Ordering::Relaxed))
     }
 
-    /// Counts the entries of a state that had so many before.
+    /// Counts entries before they are allocated, because other threads grow logs, too: so many, or those that are left.
+    /// Returns how many.
+    fn reserve(&self, growth: usize) -> usize {
+        let mut reserved = 0;
+        let add = |entries: usize| {
+            reserved = growth.min(self.max_entries.saturating_sub(entries));
+            (reserved > 0).then_some(entries + reserved)
+        };
+        let _ = self.entries.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        reserved
+    }
+
+    /// Counts the entries of a state of which so many were counted before.
     fn account(&self, before: usize, state: &State) {
-        let after = state.entries();
+        let after = state.entries(self.own);
         if after >= before {
             self.entries.fetch_add(after - before, Ordering::Relaxed);
         } else {
@@ -209,8 +231,9 @@ impl Table {
 
     fn free_recovered_logs_of(&self, lines: &mut [Locked<'_>], now: Timestamp) {
         for state in lines.iter_mut().flatten().flat_map(|line| line.recovered(now)) {
-            if state.entries() > 0 {
-                self.entries.fetch_sub(state.entries(), Ordering::Relaxed);
+            let entries = state.entries(self.own);
+            if entries > 0 {
+                self.entries.fetch_sub(entries, Ordering::Relaxed);
                 *state = State::Fresh;
             }
         }

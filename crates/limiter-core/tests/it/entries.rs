@@ -1,8 +1,8 @@
 //! The entries of logs, which all keys share.
 
-use std::time::Duration;
+use std::{sync::Barrier, thread, time::Duration};
 
-use limiter_core::{Builder, ManualClock, MemoryLimiter, Policy};
+use limiter_core::{Builder, Clock, ManualClock, MemoryLimiter, Policy, Timestamp};
 
 fn limiter(
     policy: &str,
@@ -100,4 +100,65 @@ fn permits_of_one_slot_merge_no_others() {
     assert_eq!(limiter.peek("key").used(), 108);
     clock.advance(Duration::from_secs(2));
     assert_eq!(limiter.peek("key").used(), 107, "the first slot has left the window");
+}
+
+/// Logs that were mended after a step back freed entries that were counted on: then a lone key had hardly any, and was
+/// refused 884 of 3,600 times after one step, and 1,691 times after five.
+#[test]
+fn a_step_back_loses_no_entries() {
+    for steps in [0, 1, 5] {
+        let (limiter, clock) = limiter("100/min by sliding-log", |builder| builder.capacity(16));
+        clock.advance(Duration::from_secs(86_400));
+        for _ in 0..steps {
+            for key in 0..200_u64 {
+                for _ in 0..40 {
+                    let _ = limiter.check(key);
+                    clock.advance(Duration::from_nanos(1));
+                }
+            }
+            clock.set(Timestamp::from_nanos(clock.now().as_nanos() - 3_600_000_000_000));
+            for key in 1_000..1_200_u64 {
+                let _ = limiter.check(key);
+            }
+            clock.advance(Duration::from_secs(7_200));
+        }
+        let mut refused = 0;
+        for _ in 0..3_600 {
+            refused += usize::from(!limiter.check("lone").is_admitted());
+            clock.advance(Duration::from_secs(60) / 90);
+        }
+        assert_eq!(refused, 0, "after {steps} steps");
+    }
+}
+
+/// Two logs that grew at the same time each took all that was left of the budget.
+#[test]
+fn logs_that_grow_at_once_share_what_is_left() {
+    const LENGTH: u32 = 1 << 14;
+    for _ in 0..20 {
+        // 48 entries a key are shared, which is room for both logs, and for one of them to grow.
+        let (limiter, clock) = limiter("20000/d by sliding-log", |builder| {
+            builder.capacity(1 << 10).entries_per_key(8 + 48)
+        });
+        let charge = |key| {
+            assert!(limiter.check(key).is_admitted());
+            clock.advance(Duration::from_nanos(1));
+        };
+        for _ in 0..LENGTH {
+            charge("alice");
+            charge("bob");
+        }
+        let barrier = Barrier::new(2);
+        let grow = |key| {
+            barrier.wait();
+            let before = usize::try_from(LENGTH).unwrap();
+            let bytes = allocation_counter::measure(|| charge(key)).bytes_total;
+            (bytes / 16).saturating_sub(before as u64)
+        };
+        let grown = thread::scope(|scope| {
+            let other = scope.spawn(|| grow("bob"));
+            grow("alice") + other.join().unwrap()
+        });
+        assert!(grown <= u64::from(LENGTH), "{grown} entries more, of {LENGTH} that were left");
+    }
 }

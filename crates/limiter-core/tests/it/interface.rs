@@ -59,14 +59,26 @@ fn every_pointer_forwards_every_operation() {
     let limiter =
         || MemoryLimiter::builder(policy("10/min")).clock(ManualClock::new()).build().unwrap();
     performs_every_operation(&limiter());
-    performs_every_operation(&Arc::new(limiter()));
-    performs_every_operation(&Box::new(limiter()));
     let shared: Arc<dyn Limiter> = Arc::new(limiter());
     performs_every_operation(&shared);
-    let boxed: Box<dyn WaitingLimiter> = Box::new(Arc::new(limiter()));
+    let boxed: Box<dyn Limiter> = Box::new(Arc::clone(&shared));
+    performs_every_operation(&boxed);
+    let waiting: Arc<dyn WaitingLimiter> = Arc::new(limiter());
+    performs_every_operation(&waiting);
+    let boxed: Box<dyn WaitingLimiter> = Box::new(waiting);
     performs_every_operation(&boxed);
     let acquired = block_on(boxed.acquire(&"bob".into(), Cost::ONE, None)).unwrap();
     assert!(acquired.is_admitted());
+}
+
+/// With the trait in scope, `check` of an `Arc` was that of the trait, which takes no `&str` and returns a future.
+#[test]
+fn a_pointer_to_a_limiter_in_memory_has_its_methods() {
+    let limiter = Arc::new(MemoryLimiter::new(policy("2/h")));
+    assert!(limiter.check("alice").is_admitted());
+    let limiter = Box::new(Arc::clone(&limiter));
+    assert!(limiter.check("alice").is_admitted());
+    assert_eq!(limiter.peek("alice").remaining(), 0);
 }
 
 #[test]

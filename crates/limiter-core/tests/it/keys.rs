@@ -5,13 +5,13 @@ use std::{net::IpAddr, sync::Arc};
 use limiter_core::Key;
 use proptest::{collection::vec, prelude::*};
 
-fn encoded(key: &Key<'_>) -> Vec<u8> {
+pub(crate) fn encoded(key: &Key<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     key.encode(&mut out);
     out
 }
 
-fn keys() -> impl Strategy<Value = Key<'static>> {
+pub(crate) fn keys() -> impl Strategy<Value = Key<'static>> {
     let leaf = prop_oneof![
         // Few characters, mostly tags and separators of the encoding, so that collisions are likely.
         "[abstx1:]{0,4}".prop_map(Key::from),
@@ -110,4 +110,28 @@ fn a_secret_is_not_printed() {
     assert_ne!(Key::secret("sk-1234"), Key::from("sk-1234"));
     assert_ne!(Key::secret("7"), Key::secret(7));
     assert_ne!(Key::secret("7"), Key::secret(b"7"));
+}
+
+/// Only tuples, and texts that are copied from an `Arc`.
+#[test]
+fn keys_allocate_as_documented() {
+    let (text, bytes) = (String::from("alice"), vec![0, 255]);
+    let shared: Arc<str> = "alice".into();
+    let address: IpAddr = "203.0.113.9".parse().unwrap();
+    let allocations = |make: &mut dyn FnMut()| allocation_counter::measure(make).count_total;
+    let none = allocations(&mut || {
+        let keys = [Key::from("alice"), (&text).into(), (&shared).into(), bytes.as_slice().into()];
+        let others = [Key::from(7), address.into(), Key::secret("alice")];
+        drop((keys, others));
+    });
+    assert_eq!(none, 0);
+    let (mut text, mut bytes) = (Some(text), Some(bytes));
+    let taken = allocations(&mut || {
+        drop((Key::from(text.take().unwrap()), Key::from(bytes.take().unwrap())));
+    });
+    assert_eq!(taken, 0);
+    assert_eq!(allocations(&mut || drop(Key::from(Arc::clone(&shared)))), 1);
+    assert_eq!(allocations(&mut || drop(Key::from(("a", 7)))), 1);
+    assert_eq!(allocations(&mut || drop(Key::from(("a", 7, ("b", 8))))), 2);
+    assert_eq!(allocations(&mut || drop(Key::tuple(["a".into(), 7.into()]))), 1);
 }

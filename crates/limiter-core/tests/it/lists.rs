@@ -12,7 +12,7 @@ use allocation_counter::measure;
 use futures::executor::block_on;
 use limiter_core::{
     Algorithm, Cost, Demand, ErrorKind, JointDecision, Limiter, ManualClock, MemoryLimiter, OnFull,
-    Policy, Source, decide,
+    Policy, Source, SystemClock, decide,
 };
 use limiter_test::{
     laws::lists::lists_are_charged_all_or_none,
@@ -297,4 +297,17 @@ fn failing_lists_take_nothing_from_a_user_at_half_the_rate() {
         done.store(true, Ordering::Relaxed);
     });
     assert!(admitted * 100 >= asked * 95, "{admitted} of {asked}");
+}
+
+/// With the default clock set by hand, a limiter had a store of its own, and lists were decided in turn.
+#[test]
+fn limiters_with_the_system_clock_share_a_store() {
+    let policy = policy("test", "1/h");
+    let builder = || MemoryLimiter::builder(policy.clone());
+    let default = builder().build().unwrap();
+    let given = builder().clock(SystemClock::new()).build().unwrap();
+    assert!(Limiter::id(&default).shares_store_with(Limiter::id(&given)));
+    let manual = builder().clock(ManualClock::new()).build().unwrap();
+    assert!(!Limiter::id(&default).shares_store_with(Limiter::id(&manual)));
+    assert!(now(&[one(&default, "a"), one(&given, "a")]).is_admitted());
 }

@@ -10,6 +10,7 @@ mod conformance;
 mod entries;
 mod extremes;
 mod full_table;
+mod hashes;
 mod in_flight;
 mod interface;
 mod keys;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use limiter_core::{
-    Builder, Clock, Cost, Limiter, ManualClock, MemoryLimiter, Policy, Quota, Reservation,
-    SystemClock, Timestamp,
+    Block, Blocks, Builder, Clock, Cost, Limiter, ManualClock, MemoryLimiter, Policy, Quota,
+    Reservation, SystemClock, Timestamp,
 };
 
 fn limiter(capacity: usize) -> (MemoryLimiter<ManualClock>, ManualClock) {
@@ -294,4 +294,64 @@ fn a_peek_of_a_new_key_takes_no_slot() {
     }
     assert!(limiter.check(200_u64).is_admitted(), "one slot was left");
     assert!(!limiter.check(201_u64).is_admitted());
+}
+
+/// Returns how many bytes more are allocated after `make` than before.
+fn bytes_of<T>(make: impl FnOnce() -> T) -> i64 {
+    let mut made = None;
+    let allocations = allocation_counter::measure(|| made = Some(make()));
+    allocations.bytes_current
+}
+
+/// A sibling took as much as a limiter of 100,000 keys, 3.8 MB, and blocks 26 MB.
+#[test]
+fn siblings_and_blocks_take_as_much_memory_as_they_need() {
+    let limiter = MemoryLimiter::new(Policy::gcra("login", Quota::per_minute(10)));
+    let policy = Policy::gcra("tenant", Quota::per_minute(10));
+    let sibling = bytes_of(|| limiter.sibling_with_capacity(&policy, 100).unwrap());
+    assert!(sibling < 40_000, "{sibling} bytes for 100 keys");
+    let error = limiter.sibling_with_capacity(&policy, 0).unwrap_err();
+    assert_eq!(error.to_string(), "invalid capacity \"0\": use 1 to 268435456");
+
+    let block = Block::after(10).doubling(Duration::from_secs(3_600));
+    for (keys, block) in [(10_000, block), (100, block.capacity(100))] {
+        let bytes = bytes_of(|| Blocks::new(&limiter, &block).unwrap());
+        println!("{} bytes a key of blocks", bytes / keys);
+        // And the queues of three limiters, of 10 kB each.
+        assert!(bytes < 30_000 + keys * 270, "{bytes} bytes for {keys} keys");
+    }
+}
+
+/// The documentation of the capacity had 480 bytes, and that of blocks 16 bytes a strike.
+#[test]
+fn logs_take_the_memory_that_is_documented() {
+    const KEYS: i64 = 1_000;
+    let builder = || {
+        let policy = Policy::parse("test", "1000/h by sliding-log").unwrap();
+        MemoryLimiter::builder(policy).capacity(KEYS.try_into().unwrap())
+    };
+    for (charges, of_a_key, in_all) in
+        [(1, 90..130, 400..500), (9, 300..400, 700..800), (100, 300..400, 700..800)]
+    {
+        let clock = ManualClock::new();
+        let limiter = builder().clock(clock.clone()).build().unwrap();
+        let table = bytes_of(|| builder().clock(clock.clone()).build().unwrap()) / KEYS;
+        let check = |keys: i64| {
+            for _ in 0..charges {
+                for key in 0..keys {
+                    let _ = limiter.check(key);
+                    clock.advance(Duration::from_nanos(1));
+                }
+            }
+        };
+        let some = bytes_of(|| check(KEYS)) / KEYS;
+        let flood = bytes_of(|| check(10 * KEYS)) / KEYS;
+        clock.advance(Duration::from_secs(3_600));
+        let later = bytes_of(|| limiter.check("later")) / KEYS;
+        println!(
+            "{charges} charges: table {table}, +{some} for 1,000 keys, +{flood} in a flood, +{later} later"
+        );
+        assert!(of_a_key.contains(&some), "{some} bytes for {charges} charges");
+        assert!(in_all.contains(&(table + some + flood)), "{table} + {some} + {flood} bytes a key");
+    }
 }

@@ -141,3 +141,16 @@ fn an_aligned_window_beside_one_of_twice_its_length_stays_within_law_9() {
     }
     assert_eq!(admitted - 1, 33, "within half a millisecond, of at most 48");
 }
+
+/// The guide said that `100/min` and `1000/h` admit at most 200 and 1,000 within a minute, but the hourly quota alone admits
+/// more around the end of a window.
+#[test]
+fn an_hourly_window_admits_twice_its_limit_within_a_minute() {
+    let hourly = Policy::parse("test", "1000/h by fixed-window").unwrap();
+    let mut limiter = Bare::new(hourly.clone());
+    for (second, cost) in [(0, 1), (3_570, 999), (3_600, 1_000)] {
+        let now = Timestamp::from_nanos(second * 1_000_000_000);
+        let decision = limiter.decide_by(now, &hourly, "key", Cost::of(cost));
+        assert!(decision.is_admitted(), "1,999 within 30 s");
+    }
+}

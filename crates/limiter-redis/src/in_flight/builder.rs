@@ -1,11 +1,6 @@
 //! The settings of a limiter of requests in flight, all of which but its limit are fixed before it exists.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    num::NonZeroU32,
-    sync::Arc,
-    time::Duration,
-};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use limiter_core::{Clock, Error, LimiterId, check_in_flight};
 
@@ -16,7 +11,7 @@ use crate::{
         connection::{Connection, connect},
         credentials::Hidden,
     },
-    context::Settings,
+    context::{Settings, random_hasher, seeded_hasher},
     events::Event,
     limiter::RedisLimiter,
 };
@@ -123,13 +118,14 @@ impl RedisInFlightBuilder {
     /// Each limiter of the same name needs another one, in this process and in others, because permits with the same id
     /// are one.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.settings.seed = seed;
+        self.settings.hasher = seeded_hasher(seed);
         self
     }
 
     /// Sets a random seed, so that limiters with the settings of one limiter have other ids.
-    pub(crate) fn with_random_seed(self) -> Self {
-        self.seed(RandomState::new().hash_one(()))
+    pub(crate) fn with_random_seed(mut self) -> Self {
+        self.settings.hasher = random_hasher();
+        self
     }
 
     /// Returns the limiter on the server at `url`. Limiters on one address share a connection: see

@@ -1,12 +1,15 @@
 //! Which refusals are remembered, for how long, and what they report.
 
-use std::time::Duration;
+use std::{hash::BuildHasher, time::Duration};
 
 use bytes::Bytes;
 use foldhash::quality::SeedableRandomState;
 use limiter_core::{Cost, Decision, Policy, Quota, Source, Timestamp, Usage};
 
-use crate::local::denials::{Denial, Denials};
+use crate::{
+    context::Settings,
+    local::denials::{Denial, Denials},
+};
 
 const ALICE: Bytes = Bytes::from_static(b"alice");
 
@@ -283,4 +286,17 @@ fn an_overlong_key_is_not_remembered() {
     cache.remember(&[7; 513], 1, ms(100));
     assert!(cache.find(&[7; 512], 1, Duration::ZERO).is_some());
     assert_eq!(cache.find(&[7; 513], 1, Duration::ZERO), None);
+}
+
+/// By foldhash's fixed shared seed, which is public, the hash of these keys did not depend on their first bytes, under
+/// any seed of the limiter: they were all in one line of the cache, and displaced its denials.
+#[test]
+fn nobody_can_prepare_keys_with_equal_hashes() {
+    const FIXED: u64 = 0xc0ac_29b7_c97c_50dd;
+    let key = |number: u64| [number, FIXED, FIXED].map(u64::to_ne_bytes).concat();
+    let (one, other) = (key(1), key(2));
+    let hasher = SeedableRandomState::with_seed(1, foldhash::SharedSeed::global_fixed());
+    assert_eq!(hasher.hash_one(&one[..]), hasher.hash_one(&other[..]), "the attack is out of date");
+    let hasher = Settings::default().hasher();
+    assert_ne!(hasher.hash_one(&one[..]), hasher.hash_one(&other[..]));
 }

@@ -124,7 +124,8 @@ fn a_key_without_a_slot_is_not_blocked() {
             let builder = MemoryLimiter::builder(policy).capacity(8).on_full(on_full);
             let limiter = builder.clock(ManualClock::new()).build().unwrap();
             let block = Block::after(strikes).within(10 * MINUTE).lasting(MINUTE);
-            let blocks = Blocks::new(&limiter, &block.doubling(4 * MINUTE)).unwrap();
+            let block = block.doubling(4 * MINUTE).capacity(8);
+            let blocks = Blocks::new(&limiter, &block).unwrap();
             let (mut blocked, mut without_state) = (0, 0);
             for key in (0..200_u64).map(Key::from) {
                 let struck = (0..strikes).filter_map(|_| blocks.strike(&key).wait().unwrap());
@@ -146,4 +147,47 @@ fn a_key_without_a_slot_is_not_blocked() {
             assert!(blocked > 0 && without_state > 0, "{on_full:?}, {strikes}: {blocked}");
         }
     }
+}
+
+/// 1,000 keys that are struck 9 times in an hour once used up the entries of all logs. Later users then had one entry, that
+/// each strike dated anew, and were blocked though they had 5 strikes in any hour.
+#[test]
+fn a_flood_below_the_threshold_blocks_nobody_else() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let (limiter, clock) = limiter();
+    let blocks =
+        Blocks::new(&limiter, &Block::after(10).within(HOUR).lasting(HOUR).capacity(1_000))
+            .unwrap();
+    let strike = |key: Key<'_>| blocks.strike(&key).wait().unwrap();
+    for step in 0..4 * 45 {
+        // Every 400 s: 9 in an hour.
+        if step % 5 == 0 {
+            let blocked = (0..1_000_u64).filter_map(|key| strike(key.into())).count();
+            assert_eq!(blocked, 0, "of the flood, in step {step}");
+        }
+        // Every 12 minutes.
+        if step >= 45 && step % 9 == 0 {
+            let blocked = (0..50).filter_map(|user| strike(("user", user).into())).count();
+            assert_eq!(blocked, 0, "of 50 users, in step {step}");
+        }
+        clock.advance(HOUR / 45);
+    }
+}
+
+/// Two rules of one limiter may each ask about its blocks: the key was refused for ever.
+#[test]
+fn the_demands_of_a_key_may_be_in_a_list_twice() {
+    let (limiter, _) = limiter();
+    let blocks = Blocks::new(&limiter, &Block::after(1)).unwrap();
+    let key = Key::from("alice");
+    let decided = || {
+        let [strikes, block] = blocks.demands(&key);
+        let request = Demand::new(&limiter, &key, Cost::ONE);
+        let demands = [strikes.clone(), block.clone(), request, strikes, block];
+        decide(&demands).take_ready().unwrap().unwrap()
+    };
+    assert!(decided().is_admitted());
+    assert_eq!(limiter.peek(key.clone()).used(), 1);
+    blocks.strike(&key).wait().unwrap();
+    assert_eq!(decided().retry_after(), Some(15 * MINUTE));
 }

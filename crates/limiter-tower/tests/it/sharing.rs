@@ -61,8 +61,8 @@ async fn routes_under_one_layer_share_one_limit() {
 #[tokio::test]
 async fn a_limiter_can_be_shared_by_two_layers() {
     let policy = Policy::gcra("default", Quota::per_hour(2));
-    let limiter = Arc::new(MemoryLimiter::new(policy));
-    let one = per_address(Arc::clone(&limiter)).layer(service_fn(hello));
+    let limiter = MemoryLimiter::new(policy);
+    let one = per_address(limiter.clone()).layer(service_fn(hello));
     let other = per_address(limiter).layer(service_fn(hello));
     let mut statuses = Vec::new();
     for service in [&one, &other, &one, &other] {

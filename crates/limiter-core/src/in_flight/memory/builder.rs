@@ -1,9 +1,12 @@
 //! How a limiter of requests in flight is built.
 
-use std::sync::Arc;
+use std::{hash::BuildHasher, sync::Arc};
 
-use super::{InFlight, Inner};
-use crate::{Builder, Clock, Error, ErrorKind, SystemClock, in_flight::check_in_flight};
+use super::{InFlight, Inner, SHARDS, SPARE_FROM, counts::Counts, shard::Shard};
+use crate::{
+    Builder, Clock, Error, ErrorKind, LimiterId, SystemClock, in_flight::check_in_flight,
+    memory::KeyHasher,
+};
 
 /// The settings of an [`InFlight`], fixed before it exists.
 ///
@@ -21,6 +24,7 @@ pub struct InFlightBuilder<C = SystemClock> {
     limit: u32,
     capacity: usize,
     max_waiting: usize,
+    hasher: KeyHasher,
     clock: C,
 }
 
@@ -40,6 +44,7 @@ impl InFlightBuilder {
             limit,
             capacity: Self::DEFAULT_CAPACITY,
             max_waiting: Self::DEFAULT_MAX_WAITING,
+            hasher: KeyHasher::default(),
             clock: SystemClock::new(),
         }
     }
@@ -62,10 +67,15 @@ impl<C: Clock> InFlightBuilder<C> {
         Self { max_waiting: waiters, ..self }
     }
 
+    /// Sets the hasher of keys. The default is foldhash: see [`Builder::hasher`].
+    pub fn hasher(self, hasher: impl BuildHasher + Send + Sync + 'static) -> Self {
+        Self { hasher: KeyHasher::given(hasher), ..self }
+    }
+
     /// Sets the clock by which waits end.
     pub fn clock<D: Clock>(self, clock: D) -> InFlightBuilder<D> {
-        let Self { name, limit, capacity, max_waiting, .. } = self;
-        InFlightBuilder { name, limit, capacity, max_waiting, clock }
+        let Self { name, limit, capacity, max_waiting, hasher, .. } = self;
+        InFlightBuilder { name, limit, capacity, max_waiting, hasher, clock }
     }
 
     /// Returns the limiter.
@@ -84,7 +94,17 @@ impl<C: Clock> InFlightBuilder<C> {
             let fault = format!("use 1 to {}", InFlightBuilder::MAX_CAPACITY);
             return Err(Error::invalid(kind, "capacity", &value, fault));
         }
-        let Self { name, limit, capacity, max_waiting, clock } = self;
-        Ok(InFlight(Arc::new(Inner::new(name, limit, capacity, max_waiting, clock))))
+        let Self { name, limit, capacity, max_waiting, hasher, clock } = self;
+        let spare_places = usize::from(capacity >= SPARE_FROM);
+        let counts = Arc::new(Counts::new(limit, capacity, max_waiting, spare_places));
+        let shards = (0..capacity.min(SHARDS)).map(|_| Arc::new(Shard::new(Arc::clone(&counts))));
+        Ok(InFlight(Arc::new(Inner {
+            name,
+            id: LimiterId::new(),
+            hasher,
+            shards: shards.collect(),
+            counts,
+            clock: Arc::new(clock),
+        })))
     }
 }

@@ -1,11 +1,15 @@
 //! How a limiter in memory is built.
 
-use std::sync::Arc;
+use std::{any::TypeId, hash::BuildHasher, sync::Arc};
 
-use super::{handle::Handle, limiter::MemoryLimiter};
+use super::{
+    capacity::{MAX_CAPACITY, check, check_capacity},
+    handle::Handle,
+    limiter::MemoryLimiter,
+};
 use crate::{
-    Clock, Error, ErrorKind, LimiterId, Policy, SystemClock,
-    memory::{full::OnFull, states::Room},
+    Clock, Error, LimiterId, Policy, SystemClock,
+    memory::{KeyHasher, full::OnFull, states::Room},
 };
 
 /// The settings of a [`MemoryLimiter`], fixed before it exists.
@@ -26,6 +30,7 @@ pub struct Builder<C = SystemClock> {
     room: Room,
     /// Limiters with the machine's clock are decided together.
     id: LimiterId,
+    hasher: KeyHasher,
     clock: C,
 }
 
@@ -35,7 +40,7 @@ impl Builder {
     pub const DEFAULT_CAPACITY: usize = 100_000;
 
     /// The largest capacity: 268,435,456 keys.
-    pub const MAX_CAPACITY: usize = 1 << 28;
+    pub const MAX_CAPACITY: usize = MAX_CAPACITY;
 
     /// The entries per key of capacity unless [`Builder::entries_per_key`] sets others: 16.
     pub const DEFAULT_ENTRIES_PER_KEY: usize = 16;
@@ -62,6 +67,7 @@ impl MemoryLimiter {
                 on_full: OnFull::Refuse,
             },
             id: LimiterId::by_the_system_clock(),
+            hasher: KeyHasher::default(),
             clock: SystemClock::new(),
         }
     }
@@ -72,8 +78,8 @@ impl<C: Clock> Builder<C> {
     ///
     /// The table is allocated when the limiter is built and does not grow: about 40 bytes a key with
     /// GCRA, two slots of about 90 bytes with another algorithm. Logs and sub-windows allocate their
-    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes about 480 bytes a key in
-    /// all.
+    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes up to about 770 bytes a
+    /// key in all, which the limiter keeps for the next one.
     ///
     /// A new key that finds no free slot is refused until one of its slots is free: see
     /// [`on_full`](Self::on_full). Keys that have a slot keep it. Since a key's place depends on its hash, a
@@ -85,8 +91,9 @@ impl<C: Clock> Builder<C> {
     /// Sets how many entries of logs and sub-windows there may be for each key of the capacity, of
     /// 16 bytes each. The default is 16.
     ///
-    /// All keys share them, and there are at least as many as one key needs. When they are used up, and no recovered key has any, a key's entries are merged to
-    /// later dates, the old ones more than the new ones. So its permits come back later, never earlier.
+    /// Half of them, up to 8, are each key's own. All keys share the others, of which there are at least as many as one
+    /// key needs. When these are used up, and no recovered key has any, a key's entries are merged to later dates, the
+    /// old ones more than the new ones. So its permits come back later, never earlier.
     pub fn entries_per_key(self, entries: usize) -> Self {
         Self { room: Room { entries_per_key: entries, ..self.room }, ..self }
     }
@@ -107,32 +114,52 @@ impl<C: Clock> Builder<C> {
         Self { room: Room { on_full, ..self.room }, ..self }
     }
 
-    /// Sets the clock that the limiter reads.
-    pub fn clock<D: Clock>(self, clock: D) -> Builder<D> {
-        let Self { policy, room, .. } = self;
-        Builder { policy, room, id: LimiterId::new(), clock }
+    /// Sets the hasher of [keys](MemoryLimiter#hashes-of-keys), which siblings share. The default is foldhash, a fast hash
+    /// that is not cryptographic.
+    ///
+    /// ```
+    /// use std::hash::RandomState;
+    /// use limiter_core::{MemoryLimiter, Policy, Quota};
+    ///
+    /// // SipHash under a random key, which clients can't find out.
+    /// let builder = MemoryLimiter::builder(Policy::gcra("api", Quota::per_second(10)));
+    /// let limiter = builder.hasher(RandomState::new()).build()?;
+    /// # let _ = limiter;
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    ///
+    /// A hasher must be keyed by a secret if clients choose their keys: without one, anybody can prepare keys with equal
+    /// hashes, which share one debt. All 64 bits of a hash have to depend on the whole key.
+    pub fn hasher(self, hasher: impl BuildHasher + Send + Sync + 'static) -> Self {
+        Self { hasher: KeyHasher::given(hasher), ..self }
+    }
+
+    /// Sets the clock that the limiter reads. Limiters with a [`SystemClock`], which is the default, are
+    /// [decided](crate::decide) in one step.
+    pub fn clock<D: Clock + 'static>(self, clock: D) -> Builder<D> {
+        let Self { policy, room, hasher, .. } = self;
+        // All values of it are one clock.
+        let id = match TypeId::of::<D>() == TypeId::of::<SystemClock>() {
+            true => LimiterId::by_the_system_clock(),
+            false => LimiterId::new(),
+        };
+        Builder { policy, room, id, hasher, clock }
     }
 
     /// Returns the limiter.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if the capacity is not from 1 to [`Builder::MAX_CAPACITY`], or
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the capacity is not from 1 to [`Builder::MAX_CAPACITY`], or
     /// the entries per key are not from 1 to [`Builder::MAX_ENTRIES_PER_KEY`].
     pub fn build(self) -> Result<MemoryLimiter<C>, Error> {
-        for (setting, value, most) in [
-            ("capacity", self.room.keys, Builder::MAX_CAPACITY),
-            ("entries per key", self.room.entries_per_key, Builder::MAX_ENTRIES_PER_KEY),
-        ] {
-            if !(1..=most).contains(&value) {
-                let (kind, value) = (ErrorKind::InvalidSetting, value.to_string());
-                return Err(Error::invalid(kind, setting, &value, format!("use 1 to {most}")));
-            }
-        }
+        check_capacity(self.room.keys)?;
+        check("entries per key", self.room.entries_per_key, Builder::MAX_ENTRIES_PER_KEY)?;
         Ok(self.limiter())
     }
 
     fn limiter(self) -> MemoryLimiter<C> {
-        MemoryLimiter::of(Handle::new(self.id, self.policy, self.room, Arc::new(self.clock)))
+        let Self { policy, room, id, hasher, clock } = self;
+        MemoryLimiter::of(Handle::new(id, policy, room, Arc::new(clock)), hasher)
     }
 }

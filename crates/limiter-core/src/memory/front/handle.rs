@@ -43,10 +43,15 @@ impl<C: Clock> Handle<C> {
         Self { shared: Arc::new(Shared { id, queues, clock, room, unix_time }), states }
     }
 
-    /// Returns a handle on other states, of a limiter with the same clock and as much room.
-    pub(crate) fn sibling(&self, policy: &Policy) -> Self {
+    /// Returns a handle on other states, of a limiter with the same clock and room for so many keys.
+    pub(crate) fn sibling(&self, policy: &Policy, keys: usize) -> Self {
         let Shared { id, clock, room, .. } = &*self.shared;
-        Self::new(id.sibling(), policy.clone(), *room, Arc::clone(clock))
+        let room = Room { keys, ..*room };
+        Self::new(id.sibling(), policy.clone(), room, Arc::clone(clock))
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.shared.room.keys
     }
 
     pub(crate) fn id(&self) -> LimiterId {

@@ -2,21 +2,13 @@
 
 mod joint;
 
-use std::{
-    any::Any,
-    fmt,
-    hash::{BuildHasher, Hash, Hasher},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{any::Any, fmt, pin::Pin, sync::Arc, time::Duration};
 
-use foldhash::quality::RandomState;
-
-use super::{acquire::Acquire, handle::Handle};
+use super::{acquire::Acquire, capacity::check_capacity, handle::Handle};
 use crate::{
     Clock, Cost, Decision, Demand, Error, JointDecision, Key, KnownQuotas, Limiter, LimiterFuture,
     LimiterId, Policy, Receipt, Reservation, SystemClock, Timer, Usage, WaitingLimiter,
+    memory::KeyHasher,
 };
 
 /// A limiter that keeps its states in this process's memory.
@@ -52,18 +44,19 @@ use crate::{
 /// they never get more permits together than apart: a client gains nothing from two colliding keys of its
 /// own. But a client whose key collides with another client's can use up that client's permits.
 ///
-/// The seed differs between limiters and between starts of the program, so nobody can prepare colliding keys
-/// without it. But foldhash is not a cryptographic hash: the seed can be computed from hashes, which are never
-/// printed, and perhaps from measured times. If clients choose their keys and you have to rule that out, give the limiter a keyed hash of the key, such as SipHash's or BLAKE3's under a
-/// secret from the system's random numbers.
+/// Each part of a key is hashed with its kind and its length, in order. The seed differs between limiters and between
+/// starts of the program, so nobody can prepare colliding keys without it. But foldhash is not a cryptographic hash: the
+/// seed can be computed from hashes, which are never printed, and perhaps from measured times. If clients choose their
+/// keys and you have to rule that out, set [another hasher](crate::Builder::hasher), such as the standard library's,
+/// which is SipHash.
 pub struct MemoryLimiter<C = SystemClock> {
     handle: Handle<C>,
-    seed: RandomState,
+    hasher: KeyHasher,
 }
 
 impl<C: Clock> MemoryLimiter<C> {
-    pub(crate) fn of(handle: Handle<C>) -> Self {
-        Self { handle, seed: RandomState::default() }
+    pub(crate) fn of(handle: Handle<C>, hasher: KeyHasher) -> Self {
+        Self { handle, hasher }
     }
 
     /// Returns the policy that this handle enforces.
@@ -99,10 +92,11 @@ impl<C: Clock> MemoryLimiter<C> {
     /// different quotas by GCRA. Each counts for the life of the limiter, so quotas that clients or
     /// servers choose need [`wide_states`](crate::Builder::wide_states), which have no such limit.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
-        Ok(Self { handle: self.handle.with_policy(policy)?, seed: self.seed.clone() })
+        Ok(Self { handle: self.handle.with_policy(policy)?, hasher: self.hasher.clone() })
     }
 
-    /// Returns another limiter, of any algorithm, with the settings and the clock of this one and states of its own.
+    /// Returns another limiter, of any algorithm, with the settings and the clock of this one and states of its own. Its
+    /// table takes as much memory as that of this one: see [`sibling_with_capacity`](Self::sibling_with_capacity).
     ///
     /// ```
     /// use limiter_core::{MemoryLimiter, Policy, Quota};
@@ -114,7 +108,22 @@ impl<C: Clock> MemoryLimiter<C> {
     /// ```
     #[must_use]
     pub fn sibling(&self, policy: &Policy) -> Self {
-        Self::of(self.handle.sibling(policy))
+        self.sibling_of(policy, self.handle.capacity())
+    }
+
+    /// Returns a [`sibling`](Self::sibling) with room for `keys` keys: 10 tenants need less memory than 100,000 users.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if `keys` is not from 1 to
+    /// [`Builder::MAX_CAPACITY`](crate::Builder::MAX_CAPACITY).
+    pub fn sibling_with_capacity(&self, policy: &Policy, keys: usize) -> Result<Self, Error> {
+        check_capacity(keys)?;
+        Ok(self.sibling_of(policy, keys))
+    }
+
+    fn sibling_of(&self, policy: &Policy, keys: usize) -> Self {
+        Self::of(self.handle.sibling(policy, keys), self.hasher.sibling())
     }
 
     /// Returns how many different quotas the limiter knows by now, of how many: see
@@ -230,13 +239,9 @@ impl<C: Clock> MemoryLimiter<C> {
         self.waiter(&key.into(), cost, within).block()
     }
 
-    /// Returns the hash of a key, as `BuildHasher::hash_one` does, which is not inlined.
-    #[expect(clippy::manual_hash_one, reason = "4 % of a check: `cargo xtask bench memory`")]
     #[inline(always)]
     fn hash(&self, key: &Key<'_>) -> u64 {
-        let mut hasher = self.seed.build_hasher();
-        key.hash(&mut hasher);
-        hasher.finish()
+        self.hasher.hash(key)
     }
 
     /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given.
@@ -351,6 +356,14 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Ok(Arc::new(Self::sibling(self, policy)))
     }
+
+    fn sibling_with_capacity(
+        &self,
+        policy: &Policy,
+        keys: usize,
+    ) -> Result<Arc<dyn Limiter>, Error> {
+        Ok(Arc::new(Self::sibling_with_capacity(self, policy, keys)?))
+    }
 }
 
 /// [`MemoryLimiter::acquire`] in a box.
@@ -372,7 +385,7 @@ impl<C: Timer + 'static> WaitingLimiter for MemoryLimiter<C> {
 
 impl<C> Clone for MemoryLimiter<C> {
     fn clone(&self) -> Self {
-        Self { handle: self.handle.clone(), seed: self.seed.clone() }
+        Self { handle: self.handle.clone(), hasher: self.hasher.clone() }
     }
 }
 

@@ -61,17 +61,26 @@ impl Line {
         self.owners.iter().map(|owner| owner.end).min().unwrap_or_default()
     }
 
-    /// Replaces impossible states by full debts. Returns whether there were any.
-    pub(super) fn repair(&mut self, transition: &AnyTransition, now: Timestamp) -> bool {
+    /// Replaces impossible states by full debts. Returns whether there were any, and calls `advanced` with the entries beyond
+    /// its `own` that each state had, and the state.
+    pub(super) fn repair(
+        &mut self,
+        transition: &AnyTransition,
+        now: Timestamp,
+        own: usize,
+        mut advanced: impl FnMut(usize, &State),
+    ) -> bool {
         if now >= mem::replace(&mut self.changed, now) {
             return false;
         }
         let mut are_repaired = false;
         for (state, owner) in self.states.iter_mut().zip(&mut self.owners) {
+            let entries = state.entries(own);
             if transition.advance(state, now) {
                 owner.end = now.saturating_add(transition.fresh_after(state, now));
                 are_repaired = true;
             }
+            advanced(entries, state);
         }
         are_repaired
     }

@@ -1,0 +1,61 @@
+//! From a key to its hash.
+
+use core::{
+    fmt,
+    hash::{BuildHasher, Hash, Hasher},
+};
+use std::sync::Arc;
+
+use foldhash::quality::RandomState;
+
+use crate::Key;
+
+/// What a limiter hashes its keys by. Clones return the same hashes.
+#[derive(Clone)]
+pub(crate) enum KeyHasher {
+    /// Under a seed of the limiter's own.
+    Default(RandomState),
+    /// One that the limiter was given.
+    Given(Arc<dyn Fn(&Key<'_>) -> u64 + Send + Sync>),
+}
+
+impl KeyHasher {
+    pub(crate) fn given(hasher: impl BuildHasher + Send + Sync + 'static) -> Self {
+        Self::Given(Arc::new(move |key| hasher.hash_one(key)))
+    }
+
+    /// Returns the hasher of a sibling: the one that was given, or one under another seed.
+    pub(crate) fn sibling(&self) -> Self {
+        match self {
+            Self::Default(_) => Self::default(),
+            given @ Self::Given(_) => given.clone(),
+        }
+    }
+
+    /// Returns the hash of a key, as `BuildHasher::hash_one` does, which is not inlined.
+    #[expect(clippy::manual_hash_one, reason = "4 % of a check: `cargo xtask bench memory`")]
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: &Key<'_>) -> u64 {
+        match self {
+            Self::Default(seed) => {
+                let mut hasher = seed.build_hasher();
+                key.hash(&mut hasher);
+                hasher.finish()
+            }
+            Self::Given(hash) => hash(key),
+        }
+    }
+}
+
+impl Default for KeyHasher {
+    fn default() -> Self {
+        Self::Default(RandomState::default())
+    }
+}
+
+/// Without the seed, which would let others prepare keys with equal hashes.
+impl fmt::Debug for KeyHasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyHasher")
+    }
+}
