@@ -40,4 +40,3 @@ mod words;
 pub use front::{Builder, MemoryLimiter};
 pub use full::OnFull;
 pub(crate) use place::part_of;
-pub(crate) use waiters::wake_all;

@@ -1,6 +1,7 @@
 //! Locks and atomics of the standard library or of the model checker, and a thread's waker.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{Arc, PoisonError, TryLockError},
     task::{Wake, Waker},
     thread::{self, Thread},
@@ -43,5 +44,17 @@ struct Unpark(Thread);
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
+    }
+}
+
+/// Calls all wakers, also those behind one that panics, and then resumes the first panic.
+pub(crate) fn wake_all(wakers: Vec<Waker>) {
+    let wake = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
+    let panics: Vec<_> = wakers.into_iter().filter_map(wake).collect();
+    // A waiter that is dropped while its thread panics would abort the process by another panic.
+    if let Some(first) = panics.into_iter().next()
+        && !thread::panicking()
+    {
+        resume_unwind(first);
     }
 }

@@ -29,8 +29,7 @@ use self::{acquire::Acquire, counts::Counts, queue::CallLimit, shard::Shard};
 use super::check_in_flight;
 use crate::{
     Clock, Entry, Error, InFlightLimiter, Key, LimiterFuture, LimiterId, Occupancy, SystemClock,
-    Timer,
-    memory::{part_of, wake_all},
+    Timer, memory::part_of, sync::wake_all,
 };
 
 /// A limit on requests in flight, in this process's memory.

@@ -34,10 +34,10 @@ impl<C: Clock> Acquire<C> {
     /// Returns the reservation, or when it is due, as the states count time.
     fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
         let Self { handle, hash, cost, deadline, ticket } = self;
-        let status = handle.with_queue(*hash, |queue| {
+        let status = handle.with_queue(*hash, |queue, clock| {
             let status = match *ticket {
-                Some(ticket) => queue.poll(ticket, waker),
-                None => queue.join(&handle.states, *cost, *deadline, waker),
+                Some(ticket) => queue.poll(ticket, waker, clock),
+                None => queue.join(&handle.states, *cost, *deadline, waker, clock),
             };
             // Before other waiters are woken, which may panic.
             *ticket = match status {
@@ -113,7 +113,7 @@ impl<C: Clock> Drop for Acquire<C> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let Self { handle, hash, .. } = self;
-            handle.with_queue(*hash, |queue| queue.leave(ticket, &handle.states));
+            handle.with_queue(*hash, |queue, clock| queue.leave(ticket, &handle.states, clock));
         }
     }
 }
