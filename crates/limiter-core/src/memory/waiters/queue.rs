@@ -113,8 +113,15 @@ impl Queue {
         self.waiting.is_empty() && self.done.is_empty()
     }
 
-    /// Returns the wakers to call, and those to drop, once no lock is held.
+    /// Returns the wakers to call, and those to drop, once no lock is held. The first waiter is woken if it is due
+    /// earlier than it sleeps.
     pub(crate) fn take_wakers(&mut self) -> (Vec<Waker>, Vec<Waker>) {
+        if let Some(first) = self.waiting.values_mut().next()
+            && first.due < first.sleeps_until
+        {
+            first.sleeps_until = first.due;
+            self.wake.push(first.waker.clone());
+        }
         (mem::take(&mut self.wake), mem::take(&mut self.retired))
     }
 
@@ -158,12 +165,6 @@ impl Queue {
             self.wake.push(waiter.waker);
             self.done.insert(ticket, outcome);
         }
-        if let Some(first) = self.waiting.values_mut().next()
-            && first.due < first.sleeps_until
-        {
-            first.sleeps_until = first.due;
-            self.wake.push(first.waker.clone());
-        }
     }
 
     /// Lets a new waiter in: it is charged at once, refused, or placed behind the others.
@@ -173,8 +174,8 @@ impl Queue {
         cost: Cost,
         deadline: Option<Timestamp>,
         waker: &Waker,
-    ) -> Status {
         clock: Now<'_>,
+    ) -> Status {
         let (hash, present) = (self.hash, self.present);
         let (outcome, now) = self.refusal(states, cost, clock).map_or_else(
             || {
