@@ -131,6 +131,26 @@ local function refund_window(limit)
   end
 
   -- Returns the windows as text, and for how long they matter.
+  -- Returns a list of windows without those that another window of the same length makes needless.
+  local function window_drop(windows, is_needless)
+    local kept = {}
+    for _, window in ipairs(windows) do
+      local drops = false
+      for _, other in ipairs(windows) do
+        drops = drops or other.length == window.length and is_needless(window, other)
+      end
+      kept[#kept + 1] = not drops and window or nil
+    end
+    return kept
+  end
+
+  -- Returns a list of windows without those that have ended at a moment, and behind which a reserved one has begun.
+  local function window_successors(windows, at)
+    return window_drop(windows, function(window, other)
+      return window.ends <= at and other.ends == window.ends + window.length
+    end)
+  end
+
   local function window_text(limit)
     local texts, lasts = {}, 0
     for n, window in ipairs(limit.windows) do
@@ -148,14 +168,18 @@ local function refund_window(limit)
       return 0
     end
     local present, count = window_at(limit, window, now), nil
+    windows[#windows + 1] = window
+  end
+  windows = window_successors(windows, now)
+  for n, window in ipairs(windows) do
     if present and present.length == limit.number then
       -- The end distinguishes the window of the charge from one that opened after a reset.
       local later = present.ends - taken_at - limit.mark
-      count = later == 0 and 'count' or later == present.length and 'previous'
+      count = later == 0 and 'count' or limit.kind == 'counter' and later == present.length and 'previous'
     elseif present and at < present.ends and at >= present.ends - 2 * present.length then
       count = at >= present.ends - present.length and 'count' or 'previous'
     end
-    windows[#windows + 1], counts[#windows + 1] = count and present or window, count or false
+    windows[n], counts[n] = count and present or window, count or false
     if count then
       local given = math.min(permits, present[count])
       most, least = math.max(most, given), math.min(least, given)
@@ -167,7 +191,10 @@ local function refund_window(limit)
         window[counts[n]] = window[counts[n]] - math.min(permits, window[counts[n]])
       end
     end
-    limit.windows = windows
+    -- A reserved window that has not begun and has no permits, if the one before is known.
+    limit.windows = window_drop(windows, function(window, other)
+      return window.count == 0 and window.ends - window.length > now and other.ends < window.ends
+    end)
     return window_text(limit)
   end
 end

@@ -54,14 +54,18 @@ local function refund_window(limit)
       return 0
     end
     local present, count = window_at(limit, window, now), nil
+    windows[#windows + 1] = window
+  end
+  windows = window_successors(windows, now)
+  for n, window in ipairs(windows) do
     if present and present.length == limit.number then
       -- The end distinguishes the window of the charge from one that opened after a reset.
       local later = present.ends - taken_at - limit.mark
-      count = later == 0 and 'count' or later == present.length and 'previous'
+      count = later == 0 and 'count' or limit.kind == 'counter' and later == present.length and 'previous'
     elseif present and at < present.ends and at >= present.ends - 2 * present.length then
       count = at >= present.ends - present.length and 'count' or 'previous'
     end
-    windows[#windows + 1], counts[#windows + 1] = count and present or window, count or false
+    windows[n], counts[n] = count and present or window, count or false
     if count then
       local given = math.min(permits, present[count])
       most, least = math.max(most, given), math.min(least, given)
@@ -73,7 +77,10 @@ local function refund_window(limit)
         window[counts[n]] = window[counts[n]] - math.min(permits, window[counts[n]])
       end
     end
-    limit.windows = windows
+    -- A reserved window that has not begun and has no permits, if the one before is known.
+    limit.windows = window_drop(windows, function(window, other)
+      return window.count == 0 and window.ends - window.length > now and other.ends < window.ends
+    end)
     return window_text(limit)
   end
 end

@@ -111,6 +111,30 @@ pub(super) const ROWS: &[Case] = &[
         ],
     },
     Case {
+        name: "a_reservation_for_the_next_window_that_is_refunded_leaves_the_present_one",
+        policy: || of(Algorithm::FixedWindow),
+        rows: &[
+            yes(0, 2, 2, 1_000),
+            row(100, Ask::Reserve(3, 2_000), Want::Delay(Some(900))),
+            peek(100, 0, 1_900),
+            refund(100, 0, 0, 3),
+            peek(100, 2, 900),
+            yes(100, 2, 0, 900),
+        ],
+    },
+    Case {
+        name: "a_reservation_that_a_counter_refunds_leaves_the_present_window",
+        policy: || of(Algorithm::SlidingCounter),
+        rows: &[
+            yes(0, 2, 2, 2_000),
+            row(100, Ask::Reserve(3, 2_000), Want::Delay(Some(1_400))),
+            peek(100, 0, 2_900),
+            refund(100, 0, 0, 3),
+            peek(100, 2, 1_900),
+            yes(100, 2, 0, 1_900),
+        ],
+    },
+    Case {
         name: "a_queue_is_charged_up_to_its_depth",
         policy: || policy_of(Algorithm::LeakyQueue { depth: 2 }, quota(10, 1_000).with_burst(1)),
         rows: &[charge(0, 9, 3, 0, 300), no(0, 1, 0, 300, 300), yes(300, 1, 0, 100)],
