@@ -90,7 +90,8 @@ impl Gcra {
     ///
     /// A charge drains from the moment it was made for. The mark does not show how much of it is
     /// left, because earlier debts may have been refunded since. Reservations behind the charge keep their
-    /// moments, so a refund gives back only the part of the charge that they don't overlap.
+    /// moments, so a refund gives back only the part of the charge that they don't overlap: of a charge in any
+    /// case of more than a burst, only a burst, because they rely on what was above it.
     fn ticks_back(&self, state: &Tat, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
         let Writer { increment, .. } = self.writer;
         let (now, charged_for) = (ticks(now), ticks(charge.at));
@@ -106,7 +107,7 @@ impl Gcra {
             return back;
         }
         let behind = left(state.at, charge.marks.first());
-        back.min(price.saturating_sub(behind))
+        back.min(price.min(self.writer.capacity).saturating_sub(behind))
     }
 
     /// Decides on `cost` under an own debt that ends at the tick `tat`. Returns the decision and when the debt

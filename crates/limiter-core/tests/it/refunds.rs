@@ -370,3 +370,17 @@ fn reservations_for_several_windows_come_back_in_any_order() {
         }
     }
 }
+
+/// A refund of more than a burst, which only a charge in any case can have taken, counted each of its permits
+/// against what was reserved behind it: 13 came back, and 12 were used at once of a burst of 7.
+#[test]
+fn a_refund_of_more_than_a_burst_keeps_what_is_reserved_behind_it() {
+    let (limiter, clock) = limiter("7/7s horizon 30s");
+    let charged = limiter.charge("key", Cost::of(18)).into_receipt().unwrap();
+    let behind = limiter.reserve("key", Cost::of(5), 30 * SECOND);
+    assert_eq!(behind.delay(), Some(16 * SECOND));
+    assert_eq!(limiter.refund(charged), 2);
+    clock.advance(16 * SECOND);
+    // Two beside the five that were reserved for now.
+    assert!(take(&limiter, 2).is_some() && take(&limiter, 1).is_none());
+}

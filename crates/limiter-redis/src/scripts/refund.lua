@@ -35,7 +35,8 @@ local function refund_gcra(limit, latest_key)
   local given = math.min(limit.number * permits, limit.number * cost - drained, limit.debt)
   if limit.debt > limit.permits * limit.number then
     -- Later reservations keep their moments, so what they need does not come back.
-    given = math.min(given, limit.number * permits - limit.debt + limit.mark - (now - taken_at) * limit.scale)
+    local most = limit.number * math.min(permits, limit.permits)
+    given = math.min(given, most - limit.debt + limit.mark - (now - taken_at) * limit.scale)
   end
   given = math.max(given, 0)
   return math.ceil(given / limit.number), given == limit.number * cost, function()
@@ -53,11 +54,11 @@ local function refund_window(limit)
     if not window or window.ends > now + window.reach or #windows == 4 then
       return 0
     end
-    local present, count = window_at(limit, window, now), nil
     windows[#windows + 1] = window
   end
   windows = window_successors(windows, now)
   for n, window in ipairs(windows) do
+    local present, count = window_at(limit, window, now), nil
     if present and present.length == limit.number then
       -- The end distinguishes the window of the charge from one that opened after a reset.
       local later = present.ends - taken_at - limit.mark

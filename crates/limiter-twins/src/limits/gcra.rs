@@ -222,7 +222,7 @@ impl Limit for Gcra {
         if self.debt > self.capacity() {
             // Reservations behind the charge keep their moments.
             let mark = i128::from(charge.mark) - (self.now - i128::from(made)) * self.own.scale;
-            given = given.min(price - (self.debt - mark));
+            given = given.min(price.min(self.capacity()) - (self.debt - mark));
         }
         if self.writer != self.own || given <= 0 {
             return (0, false);
