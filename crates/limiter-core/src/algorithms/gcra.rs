@@ -6,7 +6,7 @@ use super::transition::{Refunded, Transition};
 use crate::{
     Cost, Decision, Quota, Timestamp, Usage,
     charge::{Charge, Marks},
-    ticks::{left, of_time, ticks, time, whole},
+    ticks::{left, of_permit, of_time, ticks, time, whole},
 };
 
 /// The generic cell rate algorithm: a quota refilled continuously, with a burst.
@@ -59,7 +59,7 @@ impl Gcra {
     pub fn new(quota: &Quota, horizon: Duration) -> Self {
         // Half of how far apart two moments in ticks can be compared, so that the clock may also step back.
         const LONGEST_REACH: Duration = Duration::from_secs(36 * 365 * 86_400);
-        let increment = of_time(quota.window()).div_ceil(quota.permits());
+        let increment = of_permit(quota);
         let capacity = quota.burst() * increment;
         let horizon = horizon.min(LONGEST_REACH.saturating_sub(time(capacity)));
         let writer = Writer { increment, capacity, reach: capacity + of_time(horizon) };

@@ -19,6 +19,7 @@ mod memory;
 mod model;
 mod notation;
 mod policies;
+mod queues;
 mod quotas;
 mod refunds;
 mod serde;
