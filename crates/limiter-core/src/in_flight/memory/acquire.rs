@@ -52,29 +52,30 @@ impl Acquire {
         self.deadline.is_some_and(|deadline| deadline <= clock.now())
     }
 
-    /// Waits as a future, which takes its place in the queue when it is first polled. Polled after it was ready, it is
-    /// pending for ever.
-    pub(crate) fn wait<C: Timer>(self, clock: Arc<C>) -> impl Future<Output = Entry> + Send {
-        let mut waiter = Some(self);
-        let mut sleep = None;
-        poll_fn(move |cx| {
-            let Some(acquire) = &mut waiter else {
-                return Poll::Pending;
-            };
-            if let Some(entry) = acquire.next(&clock, cx.waker()) {
-                (waiter, sleep) = (None, None);
-                return Poll::Ready(entry);
-            }
-            if let Some(deadline) = acquire.deadline {
-                let timer = sleep.get_or_insert_with(|| clock.sleep_until(deadline));
-                if timer.as_mut().poll(cx).is_ready() {
-                    // It is late by now, or the timer was early and another one sleeps for the rest.
-                    sleep = None;
-                    cx.waker().wake_by_ref();
+    /// Waits as a future, which takes its place in the queue when it is first polled.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled after it was ready, like any `async` block.
+    pub(crate) fn wait<C: Timer>(mut self, clock: Arc<C>) -> impl Future<Output = Entry> + Send {
+        async move {
+            let mut sleep = None;
+            poll_fn(|cx| {
+                if let Some(entry) = self.next(&clock, cx.waker()) {
+                    return Poll::Ready(entry);
                 }
-            }
-            Poll::Pending
-        })
+                if let Some(deadline) = self.deadline {
+                    let timer = sleep.get_or_insert_with(|| clock.sleep_until(deadline));
+                    if timer.as_mut().poll(cx).is_ready() {
+                        // It is late by now, or the timer was early and another one sleeps for the rest.
+                        sleep = None;
+                        cx.waker().wake_by_ref();
+                    }
+                }
+                Poll::Pending
+            })
+            .await
+        }
     }
 
     /// Waits on this thread.

@@ -60,41 +60,40 @@ impl<C: Clock> Acquire<C> {
         due.into_iter().chain(self.deadline).min()
     }
 
-    /// Waits as a future, which takes its place in the queue when it is first polled. Polled after it
-    /// was ready, it is pending for ever, like [`LimiterFuture`](crate::LimiterFuture), and charges nothing.
-    pub(crate) fn wait(self) -> impl Future<Output = Reservation> + Send
+    /// Waits as a future, which takes its place in the queue when it is first polled.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled after it was ready, like any `async` block.
+    pub(crate) fn wait(mut self) -> impl Future<Output = Reservation> + Send
     where
         C: Timer,
     {
-        let mut waiter = Some(self);
-        // When it is due, and the timer for it. That moment by the clock would differ at each poll,
-        // because two clocks are read, and make a new timer.
-        let mut sleep: Option<(Timestamp, _)> = None;
-        poll_fn(move |cx| {
-            let Some(acquire) = &mut waiter else {
-                return Poll::Pending;
-            };
-            let due = match acquire.next(cx.waker()) {
-                Break(reservation) => {
-                    (waiter, sleep) = (None, None);
-                    return Poll::Ready(reservation);
+        async move {
+            // When it is due, and the timer for it. That moment by the clock would differ at each poll,
+            // because two clocks are read, and make a new timer.
+            let mut sleep: Option<(Timestamp, _)> = None;
+            poll_fn(|cx| {
+                let due = match self.next(cx.waker()) {
+                    Break(reservation) => return Poll::Ready(reservation),
+                    Continue(due) => due,
+                };
+                sleep = sleep.take().filter(|(until, _)| *until == due);
+                if sleep.is_none() {
+                    let clock = self.handle.clock();
+                    sleep = self.wake_at(due).map(|moment| (due, clock.sleep_until(moment)));
                 }
-                Continue(due) => due,
-            };
-            sleep = sleep.take().filter(|(until, _)| *until == due);
-            if sleep.is_none() {
-                let clock = acquire.handle.clock();
-                sleep = acquire.wake_at(due).map(|moment| (due, clock.sleep_until(moment)));
-            }
-            if let Some((_, timer)) = &mut sleep
-                && timer.as_mut().poll(cx).is_ready()
-            {
-                // It is due by now, or the timer was early and another one sleeps for the rest.
-                sleep = None;
-                cx.waker().wake_by_ref();
-            }
-            Poll::Pending
-        })
+                if let Some((_, timer)) = &mut sleep
+                    && timer.as_mut().poll(cx).is_ready()
+                {
+                    // It is due by now, or the timer was early and another one sleeps for the rest.
+                    sleep = None;
+                    cx.waker().wake_by_ref();
+                }
+                Poll::Pending
+            })
+            .await
+        }
     }
 
     /// Waits on this thread.
