@@ -1,5 +1,6 @@
 -- Windows: the permits taken in one window for each length that has charged the key, up to four. A charge counts in each
--- of them, and a quota decides by the one of its own length.
+-- of them, and a quota decides by the one of its own length. A window that is reserved follows the present one, which a
+-- refund of all that is reserved brings back.
 
 -- Returns when a window ends that opens at a moment.
 local function window_end(limit, at, length)
