@@ -58,3 +58,38 @@ pub(crate) fn wake_all(wakers: Vec<Waker>) {
         resume_unwind(first);
     }
 }
+
+/// A number that never exceeds its bound.
+pub(crate) struct Bounded {
+    number: AtomicUsize,
+    bound: usize,
+}
+
+impl Bounded {
+    pub(crate) fn new(bound: usize) -> Self {
+        Self { number: AtomicUsize::new(0), bound }
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bound(&self) -> usize {
+        self.bound
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.get() >= self.bound
+    }
+
+    /// Adds one, and returns whether the bound allowed it.
+    pub(crate) fn add(&self) -> bool {
+        let next = |number| (number < self.bound).then_some(number + 1);
+        self.number.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// Subtracts one that was added.
+    pub(crate) fn subtract(&self) {
+        self.number.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -57,25 +57,23 @@ impl Acquire {
     /// # Panics
     ///
     /// If it is polled after it was ready, like any `async` block.
-    pub(crate) fn wait<C: Timer>(mut self, clock: Arc<C>) -> impl Future<Output = Entry> + Send {
-        async move {
-            let mut sleep = None;
-            poll_fn(|cx| {
-                if let Some(entry) = self.next(&clock, cx.waker()) {
-                    return Poll::Ready(entry);
+    pub(crate) async fn wait<C: Timer>(mut self, clock: Arc<C>) -> Entry {
+        let mut sleep = None;
+        poll_fn(|cx| {
+            if let Some(entry) = self.next(&clock, cx.waker()) {
+                return Poll::Ready(entry);
+            }
+            if let Some(deadline) = self.deadline {
+                let timer = sleep.get_or_insert_with(|| clock.sleep_until(deadline));
+                if timer.as_mut().poll(cx).is_ready() {
+                    // It is late by now, or the timer was early and another one sleeps for the rest.
+                    sleep = None;
+                    cx.waker().wake_by_ref();
                 }
-                if let Some(deadline) = self.deadline {
-                    let timer = sleep.get_or_insert_with(|| clock.sleep_until(deadline));
-                    if timer.as_mut().poll(cx).is_ready() {
-                        // It is late by now, or the timer was early and another one sleeps for the rest.
-                        sleep = None;
-                        cx.waker().wake_by_ref();
-                    }
-                }
-                Poll::Pending
-            })
-            .await
-        }
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Waits on this thread.

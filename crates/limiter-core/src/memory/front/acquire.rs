@@ -37,8 +37,14 @@ impl<C: Clock> Acquire<C> {
         let status = handle.with_queue(*hash, |queue, clock| {
             let status = match *ticket {
                 Some(ticket) => queue.poll(ticket, waker, clock),
-                None => queue.join(&handle.states, *cost, *deadline, waker, clock),
+                None => {
+                    let may_wait = || handle.waiting().add();
+                    queue.join(&handle.states, *cost, *deadline, waker, clock, may_wait)
+                }
             };
+            if ticket.is_some() && matches!(status, Status::Done(_)) {
+                handle.waiting().subtract();
+            }
             // Before other waiters are woken, which may panic.
             *ticket = match status {
                 Status::Done(_) => None,
@@ -65,35 +71,33 @@ impl<C: Clock> Acquire<C> {
     /// # Panics
     ///
     /// If it is polled after it was ready, like any `async` block.
-    pub(crate) fn wait(mut self) -> impl Future<Output = Reservation> + Send
+    pub(crate) async fn wait(mut self) -> Reservation
     where
         C: Timer,
     {
-        async move {
-            // When it is due, and the timer for it. That moment by the clock would differ at each poll,
-            // because two clocks are read, and make a new timer.
-            let mut sleep: Option<(Timestamp, _)> = None;
-            poll_fn(|cx| {
-                let due = match self.next(cx.waker()) {
-                    Break(reservation) => return Poll::Ready(reservation),
-                    Continue(due) => due,
-                };
-                sleep = sleep.take().filter(|(until, _)| *until == due);
-                if sleep.is_none() {
-                    let clock = self.handle.clock();
-                    sleep = self.wake_at(due).map(|moment| (due, clock.sleep_until(moment)));
-                }
-                if let Some((_, timer)) = &mut sleep
-                    && timer.as_mut().poll(cx).is_ready()
-                {
-                    // It is due by now, or the timer was early and another one sleeps for the rest.
-                    sleep = None;
-                    cx.waker().wake_by_ref();
-                }
-                Poll::Pending
-            })
-            .await
-        }
+        // When it is due, and the timer for it. That moment by the clock would differ at each poll,
+        // because two clocks are read, and make a new timer.
+        let mut sleep: Option<(Timestamp, _)> = None;
+        poll_fn(|cx| {
+            let due = match self.next(cx.waker()) {
+                Break(reservation) => return Poll::Ready(reservation),
+                Continue(due) => due,
+            };
+            sleep = sleep.take().filter(|(until, _)| *until == due);
+            if sleep.is_none() {
+                let clock = self.handle.clock();
+                sleep = self.wake_at(due).map(|moment| (due, clock.sleep_until(moment)));
+            }
+            if let Some((_, timer)) = &mut sleep
+                && timer.as_mut().poll(cx).is_ready()
+            {
+                // It is due by now, or the timer was early and another one sleeps for the rest.
+                sleep = None;
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Waits on this thread.
@@ -112,6 +116,7 @@ impl<C: Clock> Drop for Acquire<C> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let Self { handle, hash, .. } = self;
+            handle.waiting().subtract();
             handle.with_queue(*hash, |queue, clock| queue.leave(ticket, &handle.states, clock));
         }
     }

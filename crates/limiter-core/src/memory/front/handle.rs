@@ -14,7 +14,7 @@ use crate::{
         waiters::{Queue, Queues},
     },
     receipt::Taken,
-    sync::{Ordering, fence},
+    sync::{Bounded, Ordering, fence},
 };
 
 /// A handle on a limiter's states under one policy.
@@ -28,6 +28,7 @@ struct Shared<C> {
     /// Also separates this limiter's receipts from those of others.
     id: LimiterId,
     queues: Queues,
+    waiting: Bounded,
     /// Shared with siblings.
     clock: Arc<C>,
     room: Room,
@@ -40,7 +41,9 @@ impl<C: Clock> Handle<C> {
     pub(crate) fn new(id: LimiterId, policy: Policy, room: Room, clock: Arc<C>) -> Self {
         let states = States::new(policy, room);
         let (queues, unix_time) = (Queues::new(room.keys), states.policy.reads_unix_time());
-        Self { shared: Arc::new(Shared { id, queues, clock, room, unix_time }), states }
+        let waiting = Bounded::new(room.max_waiting);
+        let shared = Shared { id, queues, waiting, clock, room, unix_time };
+        Self { shared: Arc::new(shared), states }
     }
 
     /// Returns a handle on other states, of a limiter with the same clock and as much room.
@@ -51,6 +54,11 @@ impl<C: Clock> Handle<C> {
 
     pub(crate) fn id(&self) -> LimiterId {
         self.shared.id
+    }
+
+    /// Returns how many waiters there are.
+    pub(crate) fn waiting(&self) -> &Bounded {
+        &self.shared.waiting
     }
 
     pub(crate) fn clock(&self) -> &C {

@@ -167,7 +167,7 @@ impl Queue {
         }
     }
 
-    /// Lets a new waiter in: it is charged at once, refused, or placed behind the others.
+    /// Lets a new waiter in: it is charged at once, refused, or placed behind the others. `may_wait` counts it.
     pub(crate) fn join(
         &mut self,
         states: &States,
@@ -175,6 +175,7 @@ impl Queue {
         deadline: Option<Timestamp>,
         waker: &Waker,
         clock: Now<'_>,
+        may_wait: impl FnOnce() -> bool,
     ) -> Status {
         let (hash, present) = (self.hash, self.present);
         let (outcome, now) = self.refusal(states, cost, clock).map_or_else(
@@ -193,7 +194,7 @@ impl Queue {
         let in_time = |due: &Timestamp| {
             deadline.is_none_or(|deadline| present.by_the_clock(*due) <= deadline)
         };
-        let Some(due) = due.filter(in_time) else {
+        let Some(due) = due.filter(in_time).filter(|_| may_wait()) else {
             return Status::Done(outcome);
         };
         self.last_ticket += 1;
