@@ -6,7 +6,7 @@
 -- State   that of the scripts gcra, window, counter and log, and:
 --         Windows of quotas with several lengths are joined by `, `, at most four. A window from which also shorter
 --         quotas take theirs, or whose end does not follow from its length, has two more numbers: the shortest
---         length, and the end.
+--         length, and the end. A window that is reserved follows the present one in the same way.
 --         A log that quotas of several spans have charged has their `slot span horizon newest` in element 0 behind `, `,
 --         where newest is when the last permit was taken that counts for that span.
 -- KEYS    the keys of all demands, in the order of the requests
@@ -170,7 +170,8 @@ local function general()
 
   function families.window()
     -- Windows: the permits taken in one window for each length that has charged the key, up to four. A charge counts in each
-    -- of them, and a quota decides by the one of its own length.
+    -- of them, and a quota decides by the one of its own length. A window that is reserved follows the present one, which a
+    -- refund of all that is reserved brings back.
 
     -- Returns when a window ends that opens at a moment.
     local function window_end(limit, at, length)
@@ -225,6 +226,26 @@ local function general()
       return window_over(limit, window) > at and window or nil
     end
 
+    -- Returns a list of windows without those that another window of the same length makes needless.
+    local function window_drop(windows, is_needless)
+      local kept = {}
+      for _, window in ipairs(windows) do
+        local drops = false
+        for _, other in ipairs(windows) do
+          drops = drops or other.length == window.length and is_needless(window, other)
+        end
+        kept[#kept + 1] = not drops and window or nil
+      end
+      return kept
+    end
+
+    -- Returns a list of windows without those that have ended at a moment, and behind which a reserved one has begun.
+    local function window_successors(windows, at)
+      return window_drop(windows, function(window, other)
+        return window.ends <= at and other.ends == window.ends + window.length
+      end)
+    end
+
     -- Returns the windows as text, and for how long they matter.
     local function window_text(limit)
       local texts, lasts = {}, 0
@@ -250,13 +271,18 @@ local function general()
         end
       end
       for _, window in ipairs(limit.windows) do
+        limit.is_damaged = limit.is_damaged or window.ends > now + window.reach
+      end
+      if limit.is_damaged then
+        limit.windows = window_drop(limit.windows, function(window, other) return other.ends > window.ends end)
+      end
+      for _, window in ipairs(limit.windows) do
         if window.ends > now + window.reach then
           -- The present aligned window may be about to end, so the next one is full too.
           window.since, window.ends = now, window_end(limit, now, window.length)
           window.ends = window.ends + (limit.kind == 'aligned' and window.length or 0)
           window.reach = math.max(window.reach, window.ends - now)
           window.count, window.previous = math.max(window.count + window.previous, limit.permits), 0
-          limit.is_damaged = true
         end
         local present = window_at(limit, window, now)
         -- Behind windows of other lengths nothing is promised: one of them may admit something earlier.
@@ -264,20 +290,26 @@ local function general()
       end
     end
 
-    -- Returns the window by which the quota decides at a moment, nil if none is open.
+    -- Returns whether the quota decides by a window.
+    local function is_own(limit, window)
+      return window.shortest <= limit.length and limit.length <= window.length
+    end
+
+    -- Returns the window by which the quota decides at a moment, the last that is reserved; nil if none is open.
     local function own_at(limit, at)
-      for _, window in ipairs(limit.windows) do
-        if window.shortest <= limit.length and limit.length <= window.length then
-          return window_at(limit, window, at)
-        end
+      local own
+      for _, window in ipairs(window_successors(limit.windows, at)) do
+        window = is_own(limit, window) and window_at(limit, window, at)
+        own = window and (not own or window.ends > own.ends) and window or own
       end
+      return own
     end
 
     -- Returns the fullest of the windows that began within the length of the quota, from which a window takes its permits
     -- that opens at a moment; and when the last of those with more than `room` permits has ended or is older.
     local function source_at(limit, at, room)
       local fullest, over = { since = at, count = 0 }, at
-      for _, window in ipairs(limit.windows) do
+      for _, window in ipairs(window_successors(limit.windows, at)) do
         window = window_at(limit, window, at)
         if window and window.count > 0 and window.since + limit.length > at then
           if window.count > fullest.count or window.count == fullest.count and window.since > fullest.since then
@@ -329,10 +361,17 @@ local function general()
       return over
     end
 
-    -- Adds a window that opens. A fifth length counts in the next longer window, or the longest one becomes as long.
+    -- Adds a window that opens. A fifth drops the first of its length. If there is none, it counts in the next longer
+    -- window, or the longest one becomes as long.
     local function add(limit, window)
       local sorted = { unpack(limit.windows) }
-      if #sorted < 4 then
+      for n, other in ipairs(#sorted < 4 and {} or sorted) do
+        if other.length == window.length then
+          table.remove(limit.windows, n)
+          break
+        end
+      end
+      if #limit.windows < 4 then
         table.insert(limit.windows, window)
         return
       end
@@ -350,20 +389,29 @@ local function general()
     end
 
     local function charge(limit, at)
-      local source, windows = not own_at(limit, at) and source_at(limit, at, 0), limit.windows
+      local windows, own, is_stored = window_successors(limit.windows, now), own_at(limit, at), false
+      if not own then
+        local source = source_at(limit, at, 0)
+        local ends = window_end(limit, limit.kind == 'aligned' and at or source.since, limit.length)
+        own = { since = source.since, length = limit.length, reach = 0, count = source.count, previous = 0,
+          shortest = limit.length, ends = ends }
+      end
       limit.windows = {}
       for _, window in ipairs(windows) do
-        limit.windows[#limit.windows + 1] = window_at(limit, window, at)
+        -- The present window stays as it is until the one begins that is reserved.
+        local is_before = now < window.ends and window.ends <= at
+        window = is_before and window or window_at(limit, window, at)
+        limit.windows[#limit.windows + 1] = window
+        if window and not is_before then
+          window.count = window.count + limit.cost
+          is_stored = is_stored or is_own(limit, window) and window.ends == own.ends
+        end
       end
-      if source then
-        local ends = window_end(limit, limit.kind == 'aligned' and at or source.since, limit.length)
-        add(limit, { since = source.since, length = limit.length, reach = 0, count = source.count, previous = 0,
-          shortest = limit.length, ends = ends })
+      if not is_stored then
+        own.count = own.count + limit.cost
+        add(limit, own)
       end
-      for _, window in ipairs(limit.windows) do
-        window.count = window.count + limit.cost
-      end
-      local own = own_at(limit, at)
+      own = own_at(limit, at)
       own.reach = math.max(own.reach, limit.reach)
       return own.ends - now
     end
@@ -379,7 +427,7 @@ local function general()
     -- Any number until more than the permits count. A count stays far below the largest one that is read.
     local function most(limit)
       local own, fullest = own_at(limit, now), 0
-      for _, window in ipairs(limit.windows) do
+      for _, window in ipairs(window_successors(limit.windows, now)) do
         window = window_at(limit, window, now)
         fullest = math.max(fullest, window and window.count or 0)
       end

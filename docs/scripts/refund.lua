@@ -64,7 +64,8 @@ local function refund_gcra(limit, latest_key)
   local given = math.min(limit.number * permits, limit.number * cost - drained, limit.debt)
   if limit.debt > limit.permits * limit.number then
     -- Later reservations keep their moments, so what they need does not come back.
-    given = math.min(given, limit.number * permits - limit.debt + limit.mark - (now - taken_at) * limit.scale)
+    local most = limit.number * math.min(permits, limit.permits)
+    given = math.min(given, most - limit.debt + limit.mark - (now - taken_at) * limit.scale)
   end
   given = math.max(given, 0)
   return math.ceil(given / limit.number), given == limit.number * cost, function()
@@ -75,7 +76,8 @@ end
 
 local function refund_window(limit)
   -- Windows: the permits taken in one window for each length that has charged the key, up to four. A charge counts in each
-  -- of them, and a quota decides by the one of its own length.
+  -- of them, and a quota decides by the one of its own length. A window that is reserved follows the present one, which a
+  -- refund of all that is reserved brings back.
 
   -- Returns when a window ends that opens at a moment.
   local function window_end(limit, at, length)
@@ -130,6 +132,26 @@ local function refund_window(limit)
     return window_over(limit, window) > at and window or nil
   end
 
+  -- Returns a list of windows without those that another window of the same length makes needless.
+  local function window_drop(windows, is_needless)
+    local kept = {}
+    for _, window in ipairs(windows) do
+      local drops = false
+      for _, other in ipairs(windows) do
+        drops = drops or other.length == window.length and is_needless(window, other)
+      end
+      kept[#kept + 1] = not drops and window or nil
+    end
+    return kept
+  end
+
+  -- Returns a list of windows without those that have ended at a moment, and behind which a reserved one has begun.
+  local function window_successors(windows, at)
+    return window_drop(windows, function(window, other)
+      return window.ends <= at and other.ends == window.ends + window.length
+    end)
+  end
+
   -- Returns the windows as text, and for how long they matter.
   local function window_text(limit)
     local texts, lasts = {}, 0
@@ -147,15 +169,19 @@ local function refund_window(limit)
     if not window or window.ends > now + window.reach or #windows == 4 then
       return 0
     end
+    windows[#windows + 1] = window
+  end
+  windows = window_successors(windows, now)
+  for n, window in ipairs(windows) do
     local present, count = window_at(limit, window, now), nil
     if present and present.length == limit.number then
       -- The end distinguishes the window of the charge from one that opened after a reset.
       local later = present.ends - taken_at - limit.mark
-      count = later == 0 and 'count' or later == present.length and 'previous'
+      count = later == 0 and 'count' or limit.kind == 'counter' and later == present.length and 'previous'
     elseif present and at < present.ends and at >= present.ends - 2 * present.length then
       count = at >= present.ends - present.length and 'count' or 'previous'
     end
-    windows[#windows + 1], counts[#windows + 1] = count and present or window, count or false
+    windows[n], counts[n] = count and present or window, count or false
     if count then
       local given = math.min(permits, present[count])
       most, least = math.max(most, given), math.min(least, given)
@@ -167,7 +193,10 @@ local function refund_window(limit)
         window[counts[n]] = window[counts[n]] - math.min(permits, window[counts[n]])
       end
     end
-    limit.windows = windows
+    -- A reserved window that has not begun and has no permits, if the one before is known.
+    limit.windows = window_drop(windows, function(window, other)
+      return window.count == 0 and window.ends - window.length > now and other.ends < window.ends
+    end)
     return window_text(limit)
   end
 end

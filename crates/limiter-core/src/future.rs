@@ -13,14 +13,14 @@ use std::{
     thread::{self, Thread},
 };
 
-use crate::Error;
+use crate::{Error, ErrorKind};
 
 /// The future of a limiter's operation: ready at once from memory, pending from a store.
 ///
 /// A limiter in memory returns [`LimiterFuture::ready`], which allocates nothing. With a store, nothing may
 /// be sent before the future is first polled; if it is dropped before it is ready, the store may or
-/// may not have executed the operation. Polled again after it was ready, it stays pending, and executes
-/// nothing.
+/// may not have executed the operation. Polled again after it was ready, it returns an error of the kind
+/// [`Unexpected`](ErrorKind::Unexpected), and executes nothing.
 #[must_use = "an operation may not be executed until its future is awaited"]
 pub struct LimiterFuture<T>(Repr<T>);
 
@@ -65,8 +65,8 @@ impl<T> LimiterFuture<T> {
 impl<T> LimiterFuture<T> {
     /// Blocks the thread until the operation has ended, and returns its result: for threads without an async runtime.
     ///
-    /// On a thread of an async runtime it would hold up other tasks: await the future there. A result that was
-    /// [taken](Self::take_ready) before never comes again.
+    /// Don't call it on a thread of an async runtime, where it may never return: the runtime's timer or connection that
+    /// it waits for may need that thread, such as the only one of a runtime. Await the future there.
     ///
     /// ```
     /// use limiter_core::{Key, Limiter, MemoryLimiter, Policy, Quota};
@@ -79,7 +79,7 @@ impl<T> LimiterFuture<T> {
     ///
     /// # Errors
     ///
-    /// As the operation.
+    /// As the operation; and [`ErrorKind::Unexpected`] if the result was [taken](Self::take_ready) before.
     pub fn wait(mut self) -> Result<T, Error> {
         struct Unpark(Thread);
 
@@ -109,8 +109,8 @@ impl<T> Future for LimiterFuture<T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            // Pending for ever when polled after it has completed: nothing that a request reaches panics.
-            Repr::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            // Nothing that a request reaches panics.
+            Repr::Ready(result) => Poll::Ready(result.take().unwrap_or_else(|| Err(was_taken()))),
             Repr::Pending(future) => {
                 let result = ready!(future.as_mut().poll(cx));
                 self.0 = Repr::Ready(None);
@@ -118,6 +118,13 @@ impl<T> Future for LimiterFuture<T> {
             }
         }
     }
+}
+
+/// Returns the error of a future that is polled after its result was taken.
+#[cold]
+fn was_taken() -> Error {
+    let message = "the result of this operation was taken before: poll or take a future once";
+    Error::new(ErrorKind::Unexpected, message)
 }
 
 impl<T: fmt::Debug> fmt::Debug for LimiterFuture<T> {

@@ -155,6 +155,7 @@ struct Owned {
     key: Key<'static>,
     cost: Cost,
     charge: Option<Cost>,
+    wants_receipt: bool,
     place: usize,
 }
 
@@ -167,6 +168,7 @@ impl Owned {
             key: demand.key().clone().into_owned(),
             cost: demand.cost(),
             charge: demand.charge(),
+            wants_receipt: demand.wants_receipt(),
             place,
         })
     }
@@ -266,6 +268,10 @@ async fn charge_in_turn(
         }
         return result.map(|_| decided);
     }
+    // Each was kept until all had admitted.
+    decided.receipts.retain(|(place, _)| {
+        groups.iter().flatten().any(|it| it.place == *place && it.wants_receipt)
+    });
     Ok(decided)
 }
 

@@ -61,7 +61,8 @@ impl JointDecision {
 
     /// Returns the receipts of what was charged, each with the index of its demand, in the order of the list, for
     /// [`Limiter::refund`](crate::Limiter::refund) of the demand's limiter. There are none after a refusal, and of demands
-    /// [without a receipt](crate::Demand::without_receipt).
+    /// [without a receipt](crate::Demand::without_receipt); only a store that decides on the whole list by one call may
+    /// return some for these.
     pub fn into_receipts(self) -> impl Iterator<Item = (usize, Receipt)> {
         self.receipts.into_iter()
     }

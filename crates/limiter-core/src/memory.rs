@@ -43,4 +43,3 @@ pub use front::{Builder, MemoryLimiter};
 pub use full::OnFull;
 pub(crate) use key_hasher::KeyHasher;
 pub(crate) use place::part_of;
-pub(crate) use waiters::wake_all;

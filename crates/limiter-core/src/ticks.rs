@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use crate::Timestamp;
+use crate::{Quota, Timestamp};
 
 const PER_NANO: u64 = 4;
 
@@ -31,6 +31,21 @@ pub(crate) const fn time(ticks: u64) -> Duration {
 /// Returns a time in ticks.
 pub(crate) fn of_time(time: Duration) -> u64 {
     whole(time.as_nanos() * u128::from(PER_NANO))
+}
+
+/// Returns the time between two permits of a quota in ticks, rounded up.
+pub(crate) fn of_permit(quota: &Quota) -> u64 {
+    of_time(quota.window()).div_ceil(quota.permits())
+}
+
+/// Returns the longest wait of so many permits that are promised one by one: less than for another permit.
+///
+/// A permit is promised for a whole nanosecond, and the next one follows from there.
+pub(crate) fn of_permits(quota: &Quota, permits: u64) -> Duration {
+    let permit = of_permit(quota);
+    let rounding = permits.saturating_mul(permit.next_multiple_of(PER_NANO) - permit);
+    let ticks = permits.saturating_mul(permit).saturating_add(rounding.min(permit - 1));
+    Duration::from_nanos(ticks / PER_NANO)
 }
 
 /// Returns a number that is too large for 64 bits as the largest one.

@@ -6,6 +6,8 @@
 #![cfg(loom)]
 
 use std::{
+    future::pending,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,7 +17,7 @@ use std::{
 };
 
 use limiter_core::{
-    Clock, Cost, InFlight, ManualClock, MemoryLimiter, Policy, Quota, Receipt, Timestamp,
+    Clock, Cost, InFlight, ManualClock, MemoryLimiter, Policy, Quota, Receipt, Timer, Timestamp,
 };
 use loom::{future::block_on, thread};
 
@@ -268,6 +270,46 @@ fn a_moved_clock_reaches_a_waiter_that_is_about_to_sleep() {
         assert!(take(&limiter).is_some());
         together(move || wait(&limiter), || clock.advance(Duration::from_secs(3_600)));
     });
+}
+
+/// A clock that ticks at each reading, so that a state is later than every reading before its charge.
+#[derive(Clone, Default)]
+struct Ticking(Arc<AtomicU64>);
+
+impl Clock for Ticking {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Timer for Ticking {
+    fn sleep_until(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(pending())
+    }
+}
+
+/// A waiter that judged the state by a reading from before the check found it impossible: the key was full,
+/// and no receipt of the limiter was refunded any more.
+#[test]
+fn no_state_is_later_than_the_clock_of_a_waiter() {
+    let quota = Quota::per_hour(3);
+    for policy in [Policy::gcra("gcra", quota), Policy::fixed_window("window", quota)] {
+        let policy = policy.with_horizon(Duration::ZERO).expect("it is valid");
+        model(move || {
+            let builder = MemoryLimiter::builder(policy.clone()).capacity(1);
+            let limiter = builder.clock(Ticking::default()).build().expect("one key fits");
+            let other = limiter.clone();
+            let wait = move || {
+                let mut acquire = other.acquire("key", Cost::ONE, None);
+                acquire.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+            };
+            let all = || limiter.reserve("key", Cost::of(3), Duration::ZERO).into_receipt();
+            let (waited, taken) = together(wait, all);
+            assert!(waited || taken.is_some());
+            let back = taken.map(|receipt| limiter.refund(receipt));
+            assert!(back.is_none_or(|back| back == 3));
+        });
+    }
 }
 
 /// Returns a limiter of one request in flight, with room for one key.

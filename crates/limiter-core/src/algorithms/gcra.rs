@@ -6,7 +6,7 @@ use super::transition::{Refunded, Transition};
 use crate::{
     Cost, Decision, Quota, Timestamp, Usage,
     charge::{Charge, Marks},
-    ticks::{left, of_time, ticks, time, whole},
+    ticks::{left, of_permit, of_time, ticks, time, whole},
 };
 
 /// The generic cell rate algorithm: a quota refilled continuously, with a burst.
@@ -59,7 +59,7 @@ impl Gcra {
     pub fn new(quota: &Quota, horizon: Duration) -> Self {
         // Half of how far apart two moments in ticks can be compared, so that the clock may also step back.
         const LONGEST_REACH: Duration = Duration::from_secs(36 * 365 * 86_400);
-        let increment = of_time(quota.window()).div_ceil(quota.permits());
+        let increment = of_permit(quota);
         let capacity = quota.burst() * increment;
         let horizon = horizon.min(LONGEST_REACH.saturating_sub(time(capacity)));
         let writer = Writer { increment, capacity, reach: capacity + of_time(horizon) };
@@ -90,7 +90,8 @@ impl Gcra {
     ///
     /// A charge drains from the moment it was made for. The mark does not show how much of it is
     /// left, because earlier debts may have been refunded since. Reservations behind the charge keep their
-    /// moments, so a refund gives back only the part of the charge that they don't overlap.
+    /// moments, so a refund gives back only the part of the charge that they don't overlap: of a charge in any
+    /// case of more than a burst, only a burst, because they rely on what was above it.
     fn ticks_back(&self, state: &Tat, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
         let Writer { increment, .. } = self.writer;
         let (now, charged_for) = (ticks(now), ticks(charge.at));
@@ -106,7 +107,7 @@ impl Gcra {
             return back;
         }
         let behind = left(state.at, charge.marks.first());
-        back.min(price.saturating_sub(behind))
+        back.min(price.min(self.writer.capacity).saturating_sub(behind))
     }
 
     /// Decides on `cost` under an own debt that ends at the tick `tat`. Returns the decision and when the debt

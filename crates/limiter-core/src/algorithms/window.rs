@@ -9,6 +9,9 @@ use crate::ticks::whole;
 /// Each charge counts in every window, and each quota decides by the window of its own length. So a
 /// longer window that other quotas have filled never refuses a shorter quota, and a charge never dates a
 /// count anew, which would let two quotas in turn starve each other.
+///
+/// A window that is reserved while the one before it lasts follows it in the same length: a refund of all that
+/// is reserved brings back the one before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(pub(super) SmallVec<[Window; 1]>);
 
@@ -104,12 +107,13 @@ impl Window {
         &mut self,
         charged_for: u64,
         (length, end): (u64, u64),
+        fades: bool,
     ) -> Option<&mut u64> {
         if self.length == length {
             // The end tells its own window from one that opened after a reset.
             return match self.end.checked_sub(end)? {
                 0 => Some(&mut self.current),
-                later if later == length => Some(&mut self.previous),
+                later if fades && later == length => Some(&mut self.previous),
                 _ => None,
             };
         }
@@ -125,9 +129,10 @@ impl Window {
     }
 }
 
+/// A window without a length counts nothing.
 impl FromIterator<Window> for Counts {
     fn from_iter<I: IntoIterator<Item = Window>>(windows: I) -> Self {
-        Self(windows.into_iter().collect())
+        Self(windows.into_iter().filter(|window| window.length > 0).collect())
     }
 }
 
@@ -140,7 +145,8 @@ impl Counts {
 
     /// Returns the windows at `now`.
     pub(super) fn at(&self, now: u64, fades: bool) -> impl Iterator<Item = Window> {
-        self.0.iter().filter_map(move |window| window.at(now, fades))
+        let windows = self.0.iter().filter(move |window| !self.is_succeeded(window, now));
+        windows.filter_map(move |window| window.at(now, fades))
     }
 
     /// Returns when the last of the windows begins. Nothing is charged before what was reserved.
@@ -148,28 +154,65 @@ impl Counts {
         self.0.iter().map(Window::start).max().unwrap_or(0)
     }
 
-    /// Returns the window at `now` by which quotas of this length decide.
+    /// Returns the window at `now` by which quotas of this length decide: the last that is reserved.
     pub(super) fn own(&self, length: u64, now: u64, fades: bool) -> Option<Window> {
-        self.0.iter().find(|window| window.serves(length))?.at(now, fades)
+        let own = self.at(now, fades).filter(|window| window.serves(length));
+        own.max_by_key(|window| window.end)
     }
 
-    /// Returns the window by which quotas of this length decide, after one was added if it has just opened.
-    pub(super) fn own_or_add(
-        &mut self,
-        length: u64,
-        opened: Option<Window>,
-    ) -> Option<&mut Window> {
-        if let Some(window) = opened {
-            self.add(window);
+    /// Returns the stored window that [`own`](Self::own) has returned, after it was added if there was none.
+    pub(super) fn own_or_add(&mut self, length: u64, own: Window) -> Option<&mut Window> {
+        if !self.0.iter().any(|window| window.serves(length) && window.end == own.end) {
+            self.add(own);
         }
-        self.0.iter_mut().find(|window| window.serves(length))
+        self.0.iter_mut().filter(|window| window.serves(length)).max_by_key(|window| window.end)
     }
 
-    /// Adds a window of a length without one. If the key has too many, the window joins the next longer one,
-    /// which has counted all that it has, or if it is the longest, the longest one joins it.
+    /// Returns whether a window has ended, and the one that was reserved behind it has begun.
+    fn is_succeeded(&self, window: &Window, now: u64) -> bool {
+        let end = window.end.saturating_add(window.length);
+        let is_next = |other: &Window| other.length == window.length && other.end == end;
+        window.end <= now && self.0.iter().any(is_next)
+    }
+
+    /// Drops windows behind which a reserved one has begun.
+    pub(super) fn drop_succeeded(&mut self, now: u64) {
+        while let Some(index) = self.0.iter().position(|window| self.is_succeeded(window, now)) {
+            self.0.remove(index);
+        }
+    }
+
+    /// Drops all windows of a length but the last one.
+    pub(super) fn drop_earlier(&mut self) {
+        while let Some(index) = self.0.iter().position(|window| self.is_before_another(window)) {
+            self.0.remove(index);
+        }
+    }
+
+    /// Drops reserved windows that have not begun and have no permits, if the one before is known.
+    pub(super) fn drop_refunded(&mut self, now: u64) {
+        let is_refunded = |window: &Window| window.current == 0 && window.start() > now;
+        while let Some(index) = self.0.iter().position(|window| {
+            let is_known = |other: &Window| other.length == window.length && other.end < window.end;
+            is_refunded(window) && self.0.iter().any(is_known)
+        }) {
+            self.0.remove(index);
+        }
+    }
+
+    fn is_before_another(&self, window: &Window) -> bool {
+        self.0.iter().any(|other| other.length == window.length && other.end > window.end)
+    }
+
+    /// Adds a window. If the key has too many, the first of the same length is dropped. If there is none, the
+    /// window joins the next longer one, which has counted all that it has, or if it is the longest, the longest
+    /// one joins it.
     fn add(&mut self, window: Window) {
         let Self(windows) = self;
         if windows.len() < MOST_WINDOWS {
+            windows.push(window);
+        } else if let Some(first) = windows.iter().position(|it| it.length == window.length) {
+            windows.remove(first);
             windows.push(window);
         } else if let Some(longer) =
             windows.iter_mut().filter(|it| it.length > window.length).min_by_key(|it| it.length)

@@ -146,6 +146,7 @@ impl Transition for Windows {
             return false;
         }
         let now = nanos(now);
+        state.drop_earlier();
         for window in &mut state.0 {
             if window.end.saturating_sub(now) > window.reach {
                 let end = self.end_from(now, window.length);
@@ -165,18 +166,20 @@ impl Transition for Windows {
         Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
 
-    fn charge(&self, state: &mut Counts, _now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
-        let (at, fades) = (nanos(at), self.fades());
+    fn charge(&self, state: &mut Counts, now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
+        let (now, at, fades) = (nanos(now), nanos(at), self.fades());
         let charged = |window: Window| Window {
             current: window.current.saturating_add(cost.get()),
             ..window
         };
-        let is_open = self.own(state, at).is_some();
-        let opened = (!is_open).then(|| charged(self.opened(state, at)));
+        state.drop_succeeded(now);
+        let own = self.own(state, at).unwrap_or_else(|| self.opened(state, at));
         state.0.retain(|window| {
-            window.at(at, fades).map(|present| *window = charged(present)).is_some()
+            // The present window stays as it is until the one begins that is reserved.
+            let is_before = now < window.end && window.end <= at;
+            is_before || window.at(at, fades).map(|present| *window = charged(present)).is_some()
         });
-        let own = state.own_or_add(self.length, opened);
+        let own = state.own_or_add(self.length, charged(own));
         own.map_or_else(Marks::default, |own| {
             own.reach = own.reach.max(self.length + self.horizon);
             Marks::one(own.end)
@@ -202,7 +205,8 @@ impl Transition for Windows {
         let permits = permits.min(charge.cost.get());
         let (charged_for, own) = self.place_of(charge);
         let windows = state.at(nanos(now), self.fades());
-        let counts = windows.filter_map(|mut window| window.count_of(charged_for, own).copied());
+        let counts = windows
+            .filter_map(|mut window| window.count_of(charged_for, own, self.fades()).copied());
         let back = counts.map(|count| count.min(permits));
         let (least, most) =
             back.fold((u64::MAX, 0), |(least, most), back| (least.min(back), most.max(back)));
@@ -212,15 +216,17 @@ impl Transition for Windows {
     fn give_back(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) {
         let permits = permits.min(charge.cost.get());
         let (charged_for, own) = self.place_of(charge);
+        state.drop_succeeded(nanos(now));
         for window in &mut state.0 {
             if let Some(mut present) = window.at(nanos(now), self.fades())
-                && let Some(count) = present.count_of(charged_for, own)
+                && let Some(count) = present.count_of(charged_for, own, self.fades())
             {
                 *count = count.saturating_sub(permits);
                 // It stays also if nothing is left in it, because the clock may step back to before it.
                 *window = present;
             }
         }
+        state.drop_refunded(nanos(now));
     }
 
     fn usage(&self, state: &Counts, now: Timestamp) -> Usage {

@@ -12,7 +12,7 @@ use std::{
 use super::{Clock, Timer};
 use crate::{
     Timestamp,
-    sync::{Mutex, lock, unpark_this_thread},
+    sync::{Mutex, lock, unpark_this_thread, wake_all},
 };
 
 /// A clock that stays still until it is moved, for tests.
@@ -75,7 +75,8 @@ impl ManualClock {
         let over: Vec<_> = state.sleeps.extract_if(.., is_over).collect();
         // A woken task may read the clock at once.
         drop(state);
-        over.iter().filter_map(|(_, waker)| waker.upgrade()).for_each(|waker| waker.wake_by_ref());
+        let wakers = over.iter().filter_map(|(_, waker)| waker.upgrade());
+        wake_all(wakers.map(Arc::unwrap_or_clone).collect());
     }
 
     /// Registers a sleep until the returned waker is dropped. Returns `None` if the clock has reached

@@ -23,7 +23,8 @@ use super::check_in_flight;
 use crate::{
     Clock, Entry, Error, InFlightLimiter, Key, LimiterFuture, LimiterId, Occupancy, SystemClock,
     Timer,
-    memory::{KeyHasher, part_of, wake_all},
+    memory::{KeyHasher, part_of},
+    sync::wake_all,
 };
 
 /// A limit on requests in flight, in this process's memory.
@@ -164,9 +165,9 @@ impl<C: Clock> InFlight<C> {
     ///
     /// It is refused at the end of `within`, and at once if too many calls [wait already](InFlightBuilder::max_waiting)
     /// or the table has no place for the key. The place in the queue is taken when the future is first polled. A future
-    /// that is dropped gives up its place, and a permit that was just taken for it. Polled again after it was ready,
-    /// the future stays pending. With a [`SystemClock`], `within` needs a tokio runtime; outside of one, tokio's timer
-    /// panics.
+    /// that is dropped gives up its place, and a permit that was just taken for it. With a [`SystemClock`], `within`
+    /// needs a tokio runtime; outside of one, tokio's timer panics. Like any `async` block, the future panics if it is
+    /// polled again after it was ready.
     ///
     /// ```
     /// use limiter_core::{InFlight, ManualClock};

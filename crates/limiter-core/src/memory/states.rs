@@ -42,6 +42,8 @@ pub(crate) struct Room {
     /// Whether states are in the table although they have room in a word.
     pub(crate) wide_states: bool,
     pub(crate) on_full: OnFull,
+    /// How many waiters there may be.
+    pub(crate) max_waiting: usize,
 }
 
 /// A decision, and what was charged by it.

@@ -4,4 +4,4 @@ mod queue;
 mod queues;
 
 pub(crate) use queue::{Queue, Status, Ticket};
-pub(crate) use queues::{Queues, wake_all};
+pub(crate) use queues::Queues;

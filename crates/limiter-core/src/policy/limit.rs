@@ -7,7 +7,7 @@ use alloc::{
 };
 use core::time::Duration;
 
-use crate::{Algorithm, Error, ErrorKind, Quota, error::excerpt};
+use crate::{Algorithm, Error, ErrorKind, Quota, error::excerpt, ticks};
 
 /// One limit of a policy: a quota, its algorithm and its horizon.
 ///
@@ -118,6 +118,9 @@ impl Limit {
 
     /// Returns the time in which so many permits recover, rounded up.
     fn of_permits(&self, permits: u64) -> Duration {
+        if matches!(self.algorithm, Algorithm::Gcra | Algorithm::LeakyQueue { .. }) {
+            return ticks::of_permits(&self.quota, permits);
+        }
         let nanos = u128::from(permits) * self.quota.window().as_nanos();
         let nanos = nanos.div_ceil(u128::from(self.quota.permits()));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

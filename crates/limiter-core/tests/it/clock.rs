@@ -1,7 +1,12 @@
 //! What clocks return.
 
 use std::{
-    task::{Context, Waker},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Wake, Waker},
     time::{Duration, SystemTime},
 };
 
@@ -38,4 +43,30 @@ fn a_sleep_that_is_polled_often_is_registered_once() {
         assert!(sleep.as_mut().poll(&mut context).is_pending());
     }
     assert!(format!("{clock:?}").matches("Weak").count() <= 2);
+}
+
+/// The sleeps behind one whose waker panicked had left the clock and were never woken.
+#[test]
+fn a_waker_that_panics_costs_no_other_sleep_its_wake() {
+    struct Counting(bool, Arc<AtomicUsize>);
+
+    impl Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            if self.0 {
+                resume_unwind(Box::new("a waker"));
+            }
+        }
+    }
+
+    let (clock, wakes) = (ManualClock::new(), Arc::default());
+    let _sleeps = [false, true, false].map(|panics| {
+        let mut sleep = clock.sleep_until(Timestamp::from_nanos(1));
+        let waker = Waker::from(Arc::new(Counting(panics, Arc::clone(&wakes))));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        sleep
+    });
+    let advance = || clock.advance(Duration::from_nanos(1));
+    assert!(catch_unwind(AssertUnwindSafe(advance)).is_err());
+    assert_eq!(wakes.load(Ordering::Relaxed), 3);
 }

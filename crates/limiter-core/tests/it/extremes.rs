@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{
     Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp,
-    algorithms::{Counts, Entries, Gcra, Ledger, Tat, Transition, WindowKind, Windows},
+    algorithms::{Counts, Entries, Gcra, Ledger, Tat, Transition, Window, WindowKind, Windows},
 };
 
 fn algorithms() -> Vec<Algorithm> {
@@ -201,4 +201,23 @@ fn states_have_their_sizes() {
     assert_eq!(size_of::<Tat>(), 32);
     assert_eq!(size_of::<Counts>(), 64);
     assert_eq!(size_of::<Entries>(), 96);
+}
+
+/// It was divided by.
+#[test]
+fn a_window_without_a_length_is_none() {
+    let window =
+        Window { end: 5, length: 0, since: 0, shortest: 0, reach: 9, current: 3, previous: 3 };
+    let quota = Quota::per_second(10);
+    for kind in [WindowKind::Fixed, WindowKind::Aligned, WindowKind::Sliding] {
+        let windows = Windows::new(kind, &quota, Duration::ZERO);
+        let mut state: Counts = [window].into_iter().collect();
+        for now in [Timestamp::ZERO, Timestamp::from_nanos(5), Timestamp::MAX] {
+            windows.advance(&mut state, now);
+            assert_eq!(windows.usage(&state, now).remaining(), 10);
+            let (decision, _) = windows.decide(&mut state, now, Cost::of(10), Duration::ZERO);
+            assert!(decision.is_admitted());
+            state = [window].into_iter().collect();
+        }
+    }
 }

@@ -156,12 +156,22 @@ fn an_answer_is_ready_once() {
     assert_eq!(*ready.as_ready().unwrap().as_ref().unwrap(), 7);
     assert_eq!(ready.take_ready().unwrap().unwrap(), 7);
     assert!(ready.as_ready().is_none() && ready.take_ready().is_none());
-    assert!(poll(&mut ready).is_pending());
 
     let mut pending = LimiterFuture::pending(async { Ok(7) });
     assert_eq!(format!("{pending:?}"), "Pending");
     assert!(pending.as_ready().is_none() && pending.take_ready().is_none());
-    assert_eq!(block_on(pending).unwrap(), 7);
+    assert!(matches!(poll(&mut pending), Poll::Ready(Ok(7))));
+    // Each of these once waited for ever.
+    let polled = [poll(&mut ready), poll(&mut ready), poll(&mut pending)];
+    let polled = polled.map(|it| matches!(it, Poll::Ready(result) if is_taken(&result)));
+    assert_eq!(polled, [true; 3]);
+    assert!(is_taken(&ready.wait()) && is_taken(&pending.wait()));
+}
+
+fn is_taken(result: &Result<i32, Error>) -> bool {
+    let error = result.as_ref().unwrap_err();
+    let message = "the result of this operation was taken before: poll or take a future once";
+    (error.kind(), error.to_string().as_str()) == (ErrorKind::Unexpected, message)
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod memory;
 mod model;
 mod notation;
 mod policies;
+mod queues;
 mod quotas;
 mod refunds;
 mod serde;

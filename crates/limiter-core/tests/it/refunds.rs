@@ -326,3 +326,61 @@ fn a_refund_that_gives_back_nothing_forgets_no_window() {
     clock.set(Timestamp::from_nanos(30_000_000_000));
     assert!(!limiter.check("key").is_admitted());
 }
+
+/// A reservation for the next window forgot the present one, so that its refund left the key locked until the
+/// next one began: for the rest of the day by `1000/d by aligned-window`.
+#[test]
+fn a_reservation_for_the_next_window_that_is_refunded_leaves_the_present_one() {
+    for algorithm in ["fixed-window", "aligned-window", "sliding-counter"] {
+        let (limiter, clock) = limiter(&format!("10/min by {algorithm} horizon 2min"));
+        clock.advance(4 * SECOND);
+        let first = take(&limiter, 5).unwrap();
+        let before = limiter.peek("key");
+        let reserve = |permits| limiter.reserve("key", Cost::of(permits), 120 * SECOND);
+        let next = reserve(6).into_receipt().unwrap();
+        assert_eq!(limiter.peek("key").remaining(), 0, "{algorithm}: it comes before others");
+        assert_eq!(limiter.refund(next), 6, "{algorithm}");
+        assert_eq!(limiter.peek("key"), before, "{algorithm}");
+        // The present window is as full as it was, no emptier.
+        let next = reserve(6).into_receipt().unwrap();
+        assert_eq!(limiter.refund(first), 5, "{algorithm}");
+        assert_eq!(limiter.refund(next), 6, "{algorithm}");
+        assert!(take(&limiter, 10).is_some() && take(&limiter, 1).is_none(), "{algorithm}");
+    }
+}
+
+#[test]
+fn reservations_for_several_windows_come_back_in_any_order() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        for algorithm in ["fixed-window", "sliding-counter"] {
+            let (limiter, clock) = limiter(&format!("10/s by {algorithm}"));
+            assert!(take(&limiter, 7).is_some());
+            let before = limiter.peek("key");
+            let mut receipts = [6, 7, 8].map(|permits| {
+                limiter.reserve("key", Cost::of(permits), 60 * SECOND).into_receipt()
+            });
+            for index in order {
+                let receipt = receipts.get_mut(index).and_then(Option::take).unwrap();
+                let permits = receipt.permits();
+                assert_eq!(limiter.refund(receipt), permits, "{algorithm}, {order:?}");
+            }
+            assert_eq!(limiter.peek("key"), before, "{algorithm}, {order:?}");
+            clock.advance(2 * SECOND);
+            assert!(take(&limiter, 10).is_some(), "{algorithm}, {order:?}");
+        }
+    }
+}
+
+/// A refund of more than a burst, which only a charge in any case can have taken, counted each of its permits
+/// against what was reserved behind it: 13 came back, and 12 were used at once of a burst of 7.
+#[test]
+fn a_refund_of_more_than_a_burst_keeps_what_is_reserved_behind_it() {
+    let (limiter, clock) = limiter("7/7s horizon 30s");
+    let charged = limiter.charge("key", Cost::of(18)).into_receipt().unwrap();
+    let behind = limiter.reserve("key", Cost::of(5), 30 * SECOND);
+    assert_eq!(behind.delay(), Some(16 * SECOND));
+    assert_eq!(limiter.refund(charged), 2);
+    clock.advance(16 * SECOND);
+    // Two beside the five that were reserved for now.
+    assert!(take(&limiter, 2).is_some() && take(&limiter, 1).is_none());
+}

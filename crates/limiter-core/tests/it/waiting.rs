@@ -9,6 +9,7 @@ mod leaving;
 mod order;
 mod overtaking;
 mod panics;
+mod readings;
 mod tasks;
 mod threads;
 mod wall;

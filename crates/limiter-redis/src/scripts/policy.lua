@@ -6,7 +6,7 @@
 -- State   that of the scripts gcra, window, counter and log, and:
 --         Windows of quotas with several lengths are joined by `, `, at most four. A window from which also shorter
 --         quotas take theirs, or whose end does not follow from its length, has two more numbers: the shortest
---         length, and the end.
+--         length, and the end. A window that is reserved follows the present one in the same way.
 --         A log that quotas of several spans have charged has their `slot span horizon newest` in element 0 behind `, `,
 --         where newest is when the last permit was taken that counts for that span.
 -- KEYS    the keys of all demands, in the order of the requests

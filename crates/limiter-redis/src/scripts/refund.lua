@@ -35,7 +35,8 @@ local function refund_gcra(limit, latest_key)
   local given = math.min(limit.number * permits, limit.number * cost - drained, limit.debt)
   if limit.debt > limit.permits * limit.number then
     -- Later reservations keep their moments, so what they need does not come back.
-    given = math.min(given, limit.number * permits - limit.debt + limit.mark - (now - taken_at) * limit.scale)
+    local most = limit.number * math.min(permits, limit.permits)
+    given = math.min(given, most - limit.debt + limit.mark - (now - taken_at) * limit.scale)
   end
   given = math.max(given, 0)
   return math.ceil(given / limit.number), given == limit.number * cost, function()
@@ -53,15 +54,19 @@ local function refund_window(limit)
     if not window or window.ends > now + window.reach or #windows == 4 then
       return 0
     end
+    windows[#windows + 1] = window
+  end
+  windows = window_successors(windows, now)
+  for n, window in ipairs(windows) do
     local present, count = window_at(limit, window, now), nil
     if present and present.length == limit.number then
       -- The end distinguishes the window of the charge from one that opened after a reset.
       local later = present.ends - taken_at - limit.mark
-      count = later == 0 and 'count' or later == present.length and 'previous'
+      count = later == 0 and 'count' or limit.kind == 'counter' and later == present.length and 'previous'
     elseif present and at < present.ends and at >= present.ends - 2 * present.length then
       count = at >= present.ends - present.length and 'count' or 'previous'
     end
-    windows[#windows + 1], counts[#windows + 1] = count and present or window, count or false
+    windows[n], counts[n] = count and present or window, count or false
     if count then
       local given = math.min(permits, present[count])
       most, least = math.max(most, given), math.min(least, given)
@@ -73,7 +78,10 @@ local function refund_window(limit)
         window[counts[n]] = window[counts[n]] - math.min(permits, window[counts[n]])
       end
     end
-    limit.windows = windows
+    -- A reserved window that has not begun and has no permits, if the one before is known.
+    limit.windows = window_drop(windows, function(window, other)
+      return window.count == 0 and window.ends - window.length > now and other.ends < window.ends
+    end)
     return window_text(limit)
   end
 end

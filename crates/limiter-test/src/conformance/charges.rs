@@ -1,5 +1,7 @@
 //! Charges of as many permits as fit, and of permits in any case.
 
+use std::time::Duration;
+
 use limiter_core::{Algorithm, Policy, Slots};
 
 use super::{Ask, Case, Row, Want, gcra_of, no, policy_of, quota, row, yes};
@@ -37,6 +39,11 @@ fn second_and_hour() -> Policy {
     let second = gcra_of(10, 1_000, 10);
     let hour = Policy::new("hour", Algorithm::FixedWindow, quota(12, HOUR));
     hour.and_then(|hour| Policy::all_of("test", [second, hour])).expect("the limits are valid")
+}
+
+/// One a second of a burst of seven, promised up to half a minute ahead.
+fn seven_with_a_horizon() -> Policy {
+    gcra_of(7, 7_000, 7).with_horizon(Duration::from_secs(30)).expect("the horizon is valid")
 }
 
 const HOUR: u64 = 3_600_000;
@@ -105,9 +112,45 @@ pub(super) const ROWS: &[Case] = &[
             charge(0, 1, 0, 0, 70_000),
             charge(500, 1, 0, 0, 69_500),
             charge(1_000, 3, 1, 0, 70_000),
-            // Only what no later charge needs: its own 49 permits, less the 21 behind it.
-            refund(1_000, 0, 0, 28),
-            peek(1_000, 0, 42_000),
+            // Only what no later charge needs: of its own 49 permits a burst, less the 21 behind it.
+            refund(1_000, 0, 0, 0),
+            peek(1_000, 0, 70_000),
+        ],
+    },
+    Case {
+        // The five would be used beside seven others, of a burst of seven.
+        name: "a_refund_of_more_than_a_burst_keeps_what_is_reserved_behind_it",
+        policy: || seven_with_a_horizon(),
+        rows: &[
+            charge(0, 18, 18, 0, 18_000),
+            row(0, Ask::Reserve(5, 30_000), Want::Delay(Some(16_000))),
+            refund(0, 0, 0, 2),
+            yes(16_000, 2, 0, 7_000),
+            no(16_000, 1, 0, 1_000, 7_000),
+        ],
+    },
+    Case {
+        name: "a_reservation_for_the_next_window_that_is_refunded_leaves_the_present_one",
+        policy: || of(Algorithm::FixedWindow),
+        rows: &[
+            yes(0, 2, 2, 1_000),
+            row(100, Ask::Reserve(3, 2_000), Want::Delay(Some(900))),
+            peek(100, 0, 1_900),
+            refund(100, 0, 0, 3),
+            peek(100, 2, 900),
+            yes(100, 2, 0, 900),
+        ],
+    },
+    Case {
+        name: "a_reservation_that_a_counter_refunds_leaves_the_present_window",
+        policy: || of(Algorithm::SlidingCounter),
+        rows: &[
+            yes(0, 2, 2, 2_000),
+            row(100, Ask::Reserve(3, 2_000), Want::Delay(Some(1_400))),
+            peek(100, 0, 2_900),
+            refund(100, 0, 0, 3),
+            peek(100, 2, 1_900),
+            yes(100, 2, 0, 1_900),
         ],
     },
     Case {

@@ -149,7 +149,8 @@ impl Receipt {
         let left = whole.saturating_sub(now.saturating_sub(at));
         let mut back = price.min(left).min(debt);
         if debt > quota.capacity() {
-            back = back.min(price.saturating_sub(found.tat.saturating_sub(mark)));
+            let most = price.min(quota.capacity());
+            back = back.min(most.saturating_sub(found.tat.saturating_sub(mark)));
         }
         if now < at && back < whole {
             // A part of a reservation for later stays.

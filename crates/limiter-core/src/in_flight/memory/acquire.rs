@@ -52,20 +52,18 @@ impl Acquire {
         self.deadline.is_some_and(|deadline| deadline <= clock.now())
     }
 
-    /// Waits as a future, which takes its place in the queue when it is first polled. Polled after it was ready, it is
-    /// pending for ever.
-    pub(crate) fn wait<C: Timer>(self, clock: Arc<C>) -> impl Future<Output = Entry> + Send {
-        let mut waiter = Some(self);
+    /// Waits as a future, which takes its place in the queue when it is first polled.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled after it was ready, like any `async` block.
+    pub(crate) async fn wait<C: Timer>(mut self, clock: Arc<C>) -> Entry {
         let mut sleep = None;
-        poll_fn(move |cx| {
-            let Some(acquire) = &mut waiter else {
-                return Poll::Pending;
-            };
-            if let Some(entry) = acquire.next(&clock, cx.waker()) {
-                (waiter, sleep) = (None, None);
+        poll_fn(|cx| {
+            if let Some(entry) = self.next(&clock, cx.waker()) {
                 return Poll::Ready(entry);
             }
-            if let Some(deadline) = acquire.deadline {
+            if let Some(deadline) = self.deadline {
                 let timer = sleep.get_or_insert_with(|| clock.sleep_until(deadline));
                 if timer.as_mut().poll(cx).is_ready() {
                     // It is late by now, or the timer was early and another one sleeps for the rest.
@@ -75,6 +73,7 @@ impl Acquire {
             }
             Poll::Pending
         })
+        .await
     }
 
     /// Waits on this thread.

@@ -1,6 +1,6 @@
 //! What all shards of a limiter share: the limit, and the bounds of memory.
 
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Bounded, Ordering};
 
 /// The limiter's own limit, and how many places and waiters there are, of how many.
 pub(crate) struct Counts {
@@ -45,40 +45,5 @@ impl Counts {
 
     pub(crate) fn times_full(&self) -> u64 {
         self.times_full.load(Ordering::Relaxed)
-    }
-}
-
-/// A number that never exceeds its bound.
-pub(crate) struct Bounded {
-    number: AtomicUsize,
-    bound: usize,
-}
-
-impl Bounded {
-    fn new(bound: usize) -> Self {
-        Self { number: AtomicUsize::new(0), bound }
-    }
-
-    pub(crate) fn get(&self) -> usize {
-        self.number.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn bound(&self) -> usize {
-        self.bound
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.get() >= self.bound
-    }
-
-    /// Adds one, and returns whether the bound allowed it.
-    pub(crate) fn add(&self) -> bool {
-        let next = |number| (number < self.bound).then_some(number + 1);
-        self.number.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
-    }
-
-    /// Subtracts one that was added.
-    pub(crate) fn subtract(&self) {
-        self.number.fetch_sub(1, Ordering::Relaxed);
     }
 }

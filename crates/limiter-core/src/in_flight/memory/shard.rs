@@ -14,8 +14,7 @@ use super::{
 use crate::{
     Entry, InFlightPermit, Occupancy, Source,
     in_flight::permit::Owner,
-    memory::wake_all,
-    sync::{Mutex, lock},
+    sync::{Mutex, lock, wake_all},
 };
 
 /// A part of a limiter's keys. A permit refers to its shard rather than to the limiter, so that threads on different

@@ -34,11 +34,17 @@ impl<C: Clock> Acquire<C> {
     /// Returns the reservation, or when it is due, as the states count time.
     fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
         let Self { handle, hash, cost, deadline, ticket } = self;
-        let status = handle.with_queue(*hash, |queue| {
+        let status = handle.with_queue(*hash, |queue, clock| {
             let status = match *ticket {
-                Some(ticket) => queue.poll(ticket, waker),
-                None => queue.join(&handle.states, *cost, *deadline, waker),
+                Some(ticket) => queue.poll(ticket, waker, clock),
+                None => {
+                    let may_wait = || handle.waiting().add();
+                    queue.join(&handle.states, *cost, *deadline, waker, clock, may_wait)
+                }
             };
+            if ticket.is_some() && matches!(status, Status::Done(_)) {
+                handle.waiting().subtract();
+            }
             // Before other waiters are woken, which may panic.
             *ticket = match status {
                 Status::Done(_) => None,
@@ -60,31 +66,27 @@ impl<C: Clock> Acquire<C> {
         due.into_iter().chain(self.deadline).min()
     }
 
-    /// Waits as a future, which takes its place in the queue when it is first polled. Polled after it
-    /// was ready, it is pending for ever, like [`LimiterFuture`](crate::LimiterFuture), and charges nothing.
-    pub(crate) fn wait(self) -> impl Future<Output = Reservation> + Send
+    /// Waits as a future, which takes its place in the queue when it is first polled.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled after it was ready, like any `async` block.
+    pub(crate) async fn wait(mut self) -> Reservation
     where
         C: Timer,
     {
-        let mut waiter = Some(self);
         // When it is due, and the timer for it. That moment by the clock would differ at each poll,
         // because two clocks are read, and make a new timer.
         let mut sleep: Option<(Timestamp, _)> = None;
-        poll_fn(move |cx| {
-            let Some(acquire) = &mut waiter else {
-                return Poll::Pending;
-            };
-            let due = match acquire.next(cx.waker()) {
-                Break(reservation) => {
-                    (waiter, sleep) = (None, None);
-                    return Poll::Ready(reservation);
-                }
+        poll_fn(|cx| {
+            let due = match self.next(cx.waker()) {
+                Break(reservation) => return Poll::Ready(reservation),
                 Continue(due) => due,
             };
             sleep = sleep.take().filter(|(until, _)| *until == due);
             if sleep.is_none() {
-                let clock = acquire.handle.clock();
-                sleep = acquire.wake_at(due).map(|moment| (due, clock.sleep_until(moment)));
+                let clock = self.handle.clock();
+                sleep = self.wake_at(due).map(|moment| (due, clock.sleep_until(moment)));
             }
             if let Some((_, timer)) = &mut sleep
                 && timer.as_mut().poll(cx).is_ready()
@@ -95,6 +97,7 @@ impl<C: Clock> Acquire<C> {
             }
             Poll::Pending
         })
+        .await
     }
 
     /// Waits on this thread.
@@ -113,7 +116,8 @@ impl<C: Clock> Drop for Acquire<C> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let Self { handle, hash, .. } = self;
-            handle.with_queue(*hash, |queue| queue.leave(ticket, &handle.states));
+            handle.waiting().subtract();
+            handle.with_queue(*hash, |queue, clock| queue.leave(ticket, &handle.states, clock));
         }
     }
 }

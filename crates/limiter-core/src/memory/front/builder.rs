@@ -45,6 +45,9 @@ impl Builder {
     /// The entries per key of capacity unless [`Builder::entries_per_key`] sets others: 16.
     pub const DEFAULT_ENTRIES_PER_KEY: usize = 16;
 
+    /// The most waiters unless [`Builder::max_waiting`] sets another number: 10,000.
+    pub const DEFAULT_MAX_WAITING: usize = 10_000;
+
     /// The largest number of entries per key of capacity: 1,000,000.
     pub const MAX_ENTRIES_PER_KEY: usize = 1_000_000;
 }
@@ -65,6 +68,7 @@ impl MemoryLimiter {
                 entries_per_key: Builder::DEFAULT_ENTRIES_PER_KEY,
                 wide_states: false,
                 on_full: OnFull::Refuse,
+                max_waiting: Builder::DEFAULT_MAX_WAITING,
             },
             id: LimiterId::by_the_system_clock(),
             hasher: KeyHasher::default(),
@@ -112,6 +116,12 @@ impl<C: Clock> Builder<C> {
     /// [`MemoryLimiter::times_full`] counts them: then the [capacity](Self::capacity) is too small.
     pub fn on_full(self, on_full: OnFull) -> Self {
         Self { room: Room { on_full, ..self.room }, ..self }
+    }
+
+    /// Sets how many calls of [`acquire`](MemoryLimiter::acquire) can wait at the same time, for all keys together. The
+    /// default is 10,000. Further ones are refused at once if their permits don't fit, and with zero nothing waits.
+    pub fn max_waiting(self, waiters: usize) -> Self {
+        Self { room: Room { max_waiting: waiters, ..self.room }, ..self }
     }
 
     /// Sets the hasher of [keys](MemoryLimiter#hashes-of-keys), which siblings share. The default is foldhash, a fast hash

@@ -14,7 +14,7 @@ use crate::{
         waiters::{Queue, Queues},
     },
     receipt::Taken,
-    sync::{Ordering, fence},
+    sync::{Bounded, Ordering, fence},
 };
 
 /// A handle on a limiter's states under one policy.
@@ -28,6 +28,7 @@ struct Shared<C> {
     /// Also separates this limiter's receipts from those of others.
     id: LimiterId,
     queues: Queues,
+    waiting: Bounded,
     /// Shared with siblings.
     clock: Arc<C>,
     room: Room,
@@ -40,7 +41,9 @@ impl<C: Clock> Handle<C> {
     pub(crate) fn new(id: LimiterId, policy: Policy, room: Room, clock: Arc<C>) -> Self {
         let states = States::new(policy, room);
         let (queues, unix_time) = (Queues::new(room.keys), states.policy.reads_unix_time());
-        Self { shared: Arc::new(Shared { id, queues, clock, room, unix_time }), states }
+        let waiting = Bounded::new(room.max_waiting);
+        let shared = Shared { id, queues, waiting, clock, room, unix_time };
+        Self { shared: Arc::new(shared), states }
     }
 
     /// Returns a handle on other states, of a limiter with the same clock and room for so many keys.
@@ -56,6 +59,11 @@ impl<C: Clock> Handle<C> {
 
     pub(crate) fn id(&self) -> LimiterId {
         self.shared.id
+    }
+
+    /// Returns how many waiters there are.
+    pub(crate) fn waiting(&self) -> &Bounded {
+        &self.shared.waiting
     }
 
     pub(crate) fn clock(&self) -> &C {
@@ -80,7 +88,8 @@ impl<C: Clock> Handle<C> {
     /// Does what [`check`](Self::check) does where that takes a lock.
     #[inline(never)]
     fn check_locked(&self, hash: u64, cost: Cost) -> Decision {
-        let refusal = self.with_waiters(hash, |queue| queue.refusal(&self.states, cost));
+        let refusal =
+            self.with_waiters(hash, |queue, clock| queue.refusal(&self.states, cost, clock));
         let check = || self.states.check_locked(hash, &|| self.now(), cost);
         refusal.flatten().map_or_else(check, |(decision, _)| decision)
     }
@@ -98,7 +107,8 @@ impl<C: Clock> Handle<C> {
 
     /// Charges as many permits as fit now, at most `most`, unless waiters come first.
     pub(crate) fn take_up_to(&self, hash: u64, most: Cost) -> Reservation {
-        let refusal = self.with_waiters(hash, |queue| queue.refusal(&self.states, Cost::ONE));
+        let refusal =
+            self.with_waiters(hash, |queue, clock| queue.refusal(&self.states, Cost::ONE, clock));
         let take = || self.states.take_some(hash, &|| self.now(), Taking::UpTo, most);
         let outcome = refusal.flatten().unwrap_or_else(take);
         let uncounted = most.get().min(outcome.0.remaining());
@@ -138,7 +148,8 @@ impl<C: Clock> Handle<C> {
     /// Charges `cost` if it fits now or up to `within` later, unless waiters come first.
     #[inline(never)]
     fn take(&self, hash: u64, cost: Cost, within: Duration) -> Outcome {
-        let refusal = self.with_waiters(hash, |queue| queue.refusal(&self.states, cost));
+        let refusal =
+            self.with_waiters(hash, |queue, clock| queue.refusal(&self.states, cost, clock));
         let take = || self.states.take(hash, &|| self.now(), None, cost, within);
         refusal.flatten().unwrap_or_else(take)
     }
@@ -174,12 +185,13 @@ impl<C: Clock> Handle<C> {
     }
 
     pub(crate) fn peek(&self, hash: u64) -> Usage {
-        self.with_waiters(hash, |_| ());
+        self.with_waiters(hash, |_, _| ());
         self.states.usage(hash, &|| self.now())
     }
 
     pub(crate) fn preview(&self, hash: u64, cost: Cost) -> Decision {
-        let refusal = self.with_waiters(hash, |queue| queue.refusal(&self.states, cost));
+        let refusal =
+            self.with_waiters(hash, |queue, clock| queue.refusal(&self.states, cost, clock));
         let decide = || self.states.preview(hash, &|| self.now(), cost);
         refusal.flatten().map_or_else(decide, |(decision, _)| decision)
     }
@@ -201,7 +213,7 @@ impl<C: Clock> Handle<C> {
 
     /// Changes a state from outside of the queue, whose waiters are charged before, and see it.
     fn change<R>(&self, hash: u64, change: impl FnOnce(Now<'_>) -> R) -> R {
-        self.with_waiters(hash, |_| ());
+        self.with_waiters(hash, |_, _| ());
         let result = change(&|| self.now());
         // A waiter that reads the state before this change is found by it.
         fence(Ordering::SeqCst);
@@ -210,12 +222,20 @@ impl<C: Clock> Handle<C> {
     }
 
     /// Operates on the queue of a key if there is one, after its waiters that are due were charged.
-    fn with_waiters<R>(&self, hash: u64, operate: impl FnOnce(&mut Queue) -> R) -> Option<R> {
+    fn with_waiters<R>(
+        &self,
+        hash: u64,
+        operate: impl FnOnce(&mut Queue, Now<'_>) -> R,
+    ) -> Option<R> {
         self.shared.queues.has(hash).then(|| self.with_queue(hash, operate))
     }
 
     /// Operates on the queue of a key, after its waiters that are due were charged.
-    pub(crate) fn with_queue<R>(&self, hash: u64, operate: impl FnOnce(&mut Queue) -> R) -> R {
+    pub(crate) fn with_queue<R>(
+        &self,
+        hash: u64,
+        operate: impl FnOnce(&mut Queue, Now<'_>) -> R,
+    ) -> R {
         self.shared.queues.with(hash, &|| self.present(), operate)
     }
 

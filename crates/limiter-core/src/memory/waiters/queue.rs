@@ -9,15 +9,18 @@
 //! leaves or the state changes, the forecast restarts from the state at that moment, and the first
 //! waiter is moved at once. Each of the others is moved when it becomes the first, or when a request
 //! joins behind it: from the same copy, so that no permit is lost however late that is.
+//!
+//! The present of a queue is older than a state that another thread has charged since it was read. So states are
+//! given the clock, and read it under their own locks: judged by the older reading, they could seem impossible.
 
-use core::{mem, task::Waker, time::Duration};
+use core::{cell::Cell, mem, task::Waker, time::Duration};
 use std::collections::BTreeMap;
 
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
     algorithms::{AnyTransition, State, Transition},
     memory::{
-        present::Present,
+        present::{Now, Present},
         states::{Outcome, States},
     },
 };
@@ -110,28 +113,35 @@ impl Queue {
         self.waiting.is_empty() && self.done.is_empty()
     }
 
-    /// Returns the wakers to call, and those to drop, once no lock is held.
+    /// Returns the wakers to call, and those to drop, once no lock is held. The first waiter is woken if it is due
+    /// earlier than it sleeps.
     pub(crate) fn take_wakers(&mut self) -> (Vec<Waker>, Vec<Waker>) {
+        if let Some(first) = self.waiting.values_mut().next()
+            && first.due < first.sleeps_until
+        {
+            first.sleeps_until = first.due;
+            self.wake.push(first.waker.clone());
+        }
         (mem::take(&mut self.wake), mem::take(&mut self.retired))
     }
 
     /// Charges the waiters that are due, in their order.
-    pub(crate) fn settle(&mut self, present: Present) {
+    pub(crate) fn settle(&mut self, present: Present, clock: Now<'_>) {
         let now = present.now;
         if now < mem::replace(&mut self.present, present).now {
             // The clock stepped back: the waits that are left are longer.
-            self.restart();
+            self.restart(clock);
         }
         while let Some(mut first) = self.waiting.first_entry() {
             let ticket = *first.key();
             let waiter = first.get_mut();
             let Waiter { ref states, cost, deadline, due, .. } = *waiter;
             let outcome = if due <= now && due < Timestamp::MAX {
-                let outcome = states.take(self.hash, &|| now, Some(due), cost, Duration::ZERO);
+                let outcome = states.take(self.hash, clock, Some(due), cost, Duration::ZERO);
                 if let Some(wait) = wait_of(&outcome) {
                     // Something was charged that was not foreseen.
                     if due < now {
-                        self.restart();
+                        self.restart(clock);
                     } else {
                         waiter.due = now.saturating_add(wait.max(Duration::from_nanos(1)));
                     }
@@ -139,7 +149,7 @@ impl Queue {
                 }
                 outcome
             } else if deadline.is_some_and(|deadline| deadline < present.by_the_clock(due)) {
-                refusal(states, self.hash, now, Some(due.saturating_since(now)))
+                refusal(states, self.hash, clock, Some(due.saturating_since(now)))
             } else {
                 break;
             };
@@ -150,37 +160,41 @@ impl Queue {
                 }
                 self.place_first();
             } else {
-                self.removed(ticket);
+                self.removed(ticket, clock);
             }
             self.wake.push(waiter.waker);
             self.done.insert(ticket, outcome);
         }
-        if let Some(first) = self.waiting.values_mut().next()
-            && first.due < first.sleeps_until
-        {
-            first.sleeps_until = first.due;
-            self.wake.push(first.waker.clone());
-        }
     }
 
-    /// Lets a new waiter in: it is charged at once, refused, or placed behind the others.
+    /// Lets a new waiter in: it is charged at once, refused, or placed behind the others. `may_wait` counts it.
     pub(crate) fn join(
         &mut self,
         states: &States,
         cost: Cost,
         deadline: Option<Timestamp>,
         waker: &Waker,
+        clock: Now<'_>,
+        may_wait: impl FnOnce() -> bool,
     ) -> Status {
         let (hash, present) = (self.hash, self.present);
-        let now = present.now;
-        let take = || states.take(hash, &|| now, None, cost, Duration::ZERO);
-        let outcome = self.refusal(states, cost).unwrap_or_else(take);
+        let (outcome, now) = self.refusal(states, cost, clock).map_or_else(
+            || {
+                let now = Cell::new(present.now);
+                let read = || {
+                    now.set(clock());
+                    now.get()
+                };
+                (states.take(hash, &read, None, cost, Duration::ZERO), now.get())
+            },
+            |refusal| (refusal, present.now),
+        );
         let wait = wait_of(&outcome).filter(|wait| *wait <= longest_wait(states));
         let due = wait.map(|wait| now.saturating_add(wait));
         let in_time = |due: &Timestamp| {
             deadline.is_none_or(|deadline| present.by_the_clock(*due) <= deadline)
         };
-        let Some(due) = due.filter(in_time) else {
+        let Some(due) = due.filter(in_time).filter(|_| may_wait()) else {
             return Status::Done(outcome);
         };
         self.last_ticket += 1;
@@ -193,7 +207,7 @@ impl Queue {
     /// Returns what has become of a waiter, or until when it sleeps on: never less than the first one.
     /// At its deadline, a waiter that was not served is refused: those before it are due later than was
     /// foreseen, such as after a step back of the wall clock.
-    pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker) -> Status {
+    pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker, clock: Now<'_>) -> Status {
         if let Some(outcome) = self.done.remove(&ticket) {
             return Status::Done(outcome);
         }
@@ -208,51 +222,55 @@ impl Queue {
         if waiter.deadline.is_none_or(|deadline| self.present.monotonic < deadline) {
             return Status::Waiting(ticket, waiter.sleeps_until);
         }
-        let now = self.present.now;
-        let wait = waiter.sleeps_until.saturating_since(now);
-        let refusal = refusal(&waiter.states, self.hash, now, Some(wait));
-        self.remove(ticket);
+        let wait = waiter.sleeps_until.saturating_since(self.present.now);
+        let refusal = refusal(&waiter.states, self.hash, clock, Some(wait));
+        self.remove(ticket, clock);
         Status::Done(refusal)
     }
 
     /// Gives up a place, and what may have been charged for it.
-    pub(crate) fn leave(&mut self, ticket: Ticket, states: &States) {
+    pub(crate) fn leave(&mut self, ticket: Ticket, states: &States, clock: Now<'_>) {
         if let Some((_, charged)) = self.done.remove(&ticket) {
             if let Some(charged) = charged {
                 let permits = charged.charge.cost.get();
-                states.refund(self.hash, &|| self.present.now, &charged, permits);
-                self.changed();
+                states.refund(self.hash, clock, &charged, permits);
+                self.changed(clock);
             }
         } else {
-            self.remove(ticket);
+            self.remove(ticket, clock);
         }
     }
 
     /// Removes a waiter that was not served, and settles those behind it.
-    fn remove(&mut self, ticket: Ticket) {
+    fn remove(&mut self, ticket: Ticket, clock: Now<'_>) {
         if let Some(waiter) = self.waiting.remove(&ticket) {
             self.retired.push(waiter.waker);
-            self.removed(ticket);
-            self.settle(self.present);
+            self.removed(ticket, clock);
+            self.settle(self.present, clock);
         }
     }
 
     /// Settles the waiters after a change of the state.
-    pub(crate) fn changed(&mut self) {
-        self.restart();
-        self.settle(self.present);
+    pub(crate) fn changed(&mut self, clock: Now<'_>) {
+        self.restart(clock);
+        self.settle(self.present, clock);
     }
 
     /// Returns the refusal of a request that would have to wait behind all waiters, if there are any.
     /// Takes time in proportion to the waiters that are not charged in the forecast.
-    pub(crate) fn refusal(&mut self, states: &States, cost: Cost) -> Option<Outcome> {
+    pub(crate) fn refusal(
+        &mut self,
+        states: &States,
+        cost: Cost,
+        clock: Now<'_>,
+    ) -> Option<Outcome> {
         let (hash, now) = (self.hash, self.present.now);
         let Some((first, _)) = self.waiting.first_key_value() else {
             self.forecast = None;
             return None;
         };
         let forecast = self.forecast.get_or_insert_with(|| {
-            let copy = states.read(hash, &|| now, |_, state, _| (state.clone(), now));
+            let copy = states.read(hash, clock, |_, state, now| (state.clone(), now));
             // A key without a slot has to wait for one.
             let (state, last) = copy.unwrap_or_else(|full| (State::Fresh, full.free_at()));
             Forecast { state, last, next: *first }
@@ -262,37 +280,38 @@ impl Queue {
             forecast.charge(*ticket, waiter);
         }
         let due = forecast.due(states.transition(), now, cost);
-        Some(refusal(states, hash, now, due.map(|due| due.saturating_since(now))))
+        Some(refusal(states, hash, clock, due.map(|due| due.saturating_since(now))))
     }
 
     /// Moves the waiters behind one that was removed and was not charged as foreseen.
-    fn removed(&mut self, ticket: Ticket) {
+    fn removed(&mut self, ticket: Ticket, clock: Now<'_>) {
         match &mut self.forecast {
             Some(forecast) if forecast.next <= ticket => {
                 forecast.last = forecast.last.max(self.present.now);
                 self.place_first();
             }
-            _ => self.restart(),
+            _ => self.restart(clock),
         }
     }
 
     /// Computes when the first waiter is due, from the state as it is now, and copies the state if
     /// there are waiters behind it.
-    fn restart(&mut self) {
+    fn restart(&mut self, clock: Now<'_>) {
         self.forecast = None;
         let is_alone = self.waiting.len() == 1;
         if let Some(mut first) = self.waiting.first_entry() {
-            let (now, next) = (self.present.now, *first.key());
+            let next = *first.key();
             let Waiter { states, cost, due, .. } = first.get_mut();
-            let read = |transition: &AnyTransition, state: &State, _| {
-                (transition.wait(state, now, *cost), (!is_alone).then(|| state.clone()))
+            let read = |transition: &AnyTransition, state: &State, now| {
+                (transition.wait(state, now, *cost), now, (!is_alone).then(|| state.clone()))
             };
-            let (wait, copy) = states.read(self.hash, &|| now, read).unwrap_or_else(|full| {
+            let (wait, now, copy) = states.read(self.hash, clock, read).unwrap_or_else(|full| {
                 // A key without a slot has to wait for one.
-                (Some(full.wait), None)
+                (Some(full.wait), full.now, None)
             });
-            // A cost that never fits is due at once, to be refused.
-            *due = now.saturating_add(wait.unwrap_or_default());
+            // It is served at once if it fits, and refused if it never does.
+            let wait = wait.filter(|wait| !wait.is_zero());
+            *due = wait.map_or(self.present.now, |wait| now.saturating_add(wait));
             self.forecast = copy.map(|state| Forecast { state, last: now, next });
         }
     }
@@ -314,8 +333,8 @@ fn wait_of((decision, _): &Outcome) -> Option<Duration> {
 }
 
 /// Returns a refusal of what would have to wait.
-fn refusal(states: &States, hash: u64, now: Timestamp, wait: Option<Duration>) -> Outcome {
-    (Decision::refused(states.usage(hash, &|| now), wait), None)
+fn refusal(states: &States, hash: u64, clock: Now<'_>, wait: Option<Duration>) -> Outcome {
+    (Decision::refused(states.usage(hash, clock), wait), None)
 }
 
 /// Returns the longest that a policy lets anyone wait: the depths of its queues.

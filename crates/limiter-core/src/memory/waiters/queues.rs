@@ -1,16 +1,14 @@
 //! The queues of all keys that have waiters.
 
-use core::task::Waker;
-use std::{
-    collections::HashMap,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    thread,
-};
+use std::collections::HashMap;
 
 use super::queue::Queue;
 use crate::{
-    memory::{place::part_of, present::Present},
-    sync::{AtomicUsize, Mutex, Ordering, fence, lock},
+    memory::{
+        place::part_of,
+        present::{Now, Present},
+    },
+    sync::{AtomicUsize, Mutex, Ordering, fence, lock, wake_all},
 };
 
 /// The queues of all keys that have waiters, by the hash of the key.
@@ -47,14 +45,15 @@ impl Queues {
         !self.are_empty_for(hash) && has()
     }
 
-    /// Charges the waiters of a key that are due, and then runs `operate` on the key's queue. A key
-    /// without a queue gets one.
+    /// Charges the waiters of a key that are due, and then runs `operate` on the key's queue, with the clock of its
+    /// state. A key without a queue gets one.
     pub(crate) fn with<R>(
         &self,
         hash: u64,
         clock: &dyn Fn() -> Present,
-        operate: impl FnOnce(&mut Queue) -> R,
+        operate: impl FnOnce(&mut Queue, Now<'_>) -> R,
     ) -> R {
+        let states_clock: Now<'_> = &|| clock().now;
         let count = part_of(&self.counts, hash);
         let mut queues = lock(part_of(&self.shards, hash));
         let queue = queues.entry(hash).or_insert_with(|| {
@@ -63,8 +62,8 @@ impl Queues {
             fence(Ordering::SeqCst);
             Queue::new(hash)
         });
-        queue.settle(clock());
-        let result = operate(queue);
+        queue.settle(clock(), states_clock);
+        let result = operate(queue, states_clock);
         let (wake, retired) = queue.take_wakers();
         if queue.is_empty() {
             queues.remove(&hash);
@@ -78,17 +77,5 @@ impl Queues {
         wake_all(wake);
         drop(retired);
         result
-    }
-}
-
-/// Calls all wakers, also those behind one that panics, and then resumes the first panic.
-pub(crate) fn wake_all(wakers: Vec<Waker>) {
-    let wake = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
-    let panics: Vec<_> = wakers.into_iter().filter_map(wake).collect();
-    // A waiter that is dropped while its thread panics would abort the process by another panic.
-    if let Some(first) = panics.into_iter().next()
-        && !thread::panicking()
-    {
-        resume_unwind(first);
     }
 }

@@ -91,11 +91,13 @@ fn a_future_that_was_never_polled_has_no_place() {
 }
 
 #[test]
-fn a_future_that_has_ended_stays_pending() {
+fn a_future_that_is_polled_after_its_end_takes_nothing() {
     let limiter = limiter(2);
     let mut task = Task::new(limiter.acquire("alice", None));
     let entry = task.poll();
-    assert!(task.poll().is_none() && task.poll().is_none());
+    // It waited for ever, as if there were no permit.
+    let poll = AssertUnwindSafe(|| task.poll());
+    assert!(catch_unwind(poll).is_err(), "like any async block");
     assert_eq!((limiter.held("alice"), limiter.stats().waiting()), (1, 0));
     drop(task);
     assert_eq!(limiter.held("alice"), 1);

@@ -88,6 +88,16 @@ fn receipts_have_the_order_of_the_list() {
     let joint = block_on(decide(&[one(&first, "a"), one(&memory, "a"), one(&other, "a")]));
     assert_eq!(places(joint.unwrap()), [0, 1, 2]);
     assert_eq!(places(now(&[one(&memory, "b").without_receipt(), one(&memory, "c")])), [1]);
+    // Decided in turn, all of them had receipts.
+    let list = [
+        one(&first, "d").without_receipt(),
+        one(&memory, "d").without_receipt(),
+        one(&other, "d"),
+        one(&memory, "e"),
+    ];
+    assert_eq!(places(block_on(decide(&list)).unwrap()), [2, 3]);
+    let refused = block_on(decide(&list)).unwrap();
+    assert!(!refused.is_admitted() && memory.peek("d").remaining() == 1, "given back all the same");
 }
 
 #[test]

@@ -160,3 +160,23 @@ fn who_waits_at_the_end_of_time_waits_quietly() {
         }
     }
 }
+
+/// A check behind a waiter finds that the waiter's key has a slot again. The waiter was moved to now, and
+/// slept until the moment at which it had expected a slot.
+#[test]
+fn a_waiter_that_a_check_moves_to_now_is_woken() {
+    let (limiter, clock) = single(Policy::gcra("test", Quota::per_hour(1)));
+    for key in 0..8 {
+        assert!(limiter.check(key).is_admitted());
+    }
+    let mut crowd = Crowd::new(&clock);
+    crowd.join(limiter.acquire("key", Cost::ONE, None));
+    crowd.settle();
+    assert_eq!((crowd.wakes(0), crowd.admitted.len()), (0, 0), "all slots are taken");
+    for key in 0..8 {
+        limiter.reset(key);
+    }
+    assert!(!limiter.check("key").is_admitted());
+    crowd.settle();
+    assert_eq!(crowd.order(), [0]);
+}

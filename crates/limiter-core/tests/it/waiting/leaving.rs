@@ -1,6 +1,6 @@
 //! Waiters that give up.
 
-use limiter_core::{Clock, Cost, ManualClock, Policy, Quota, Reservation};
+use limiter_core::{Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Reservation};
 
 use super::{Crowd, cost, evenly, every_kind, keyed, ms, single};
 
@@ -155,4 +155,29 @@ fn who_waits_may_outlive_the_limiter() {
     drop(limiter);
     crowd.run();
     assert_eq!(crowd.order(), [0, 1, 2]);
+}
+
+/// There was no bound: each waiter took memory.
+#[test]
+fn only_so_many_wait_and_each_makes_room_when_it_ends() {
+    let clock = ManualClock::new();
+    let limiter = MemoryLimiter::builder(evenly(10)).clock(clock.clone()).max_waiting(3);
+    let limiter = limiter.build().unwrap();
+    let mut crowd = Crowd::new(&clock);
+    for _ in 0..5 {
+        crowd.join(limiter.acquire("key", Cost::ONE, None));
+    }
+    // The first took a permit without a wait, and the last found three waiters.
+    assert_eq!((crowd.order(), &crowd.refused), (vec![0], &vec![(4, ms(0))]));
+    assert!(!limiter.acquire_blocking("key", Cost::ONE, None).is_admitted());
+    crowd.leave(3);
+    crowd.join(limiter.acquire("key", Cost::ONE, None));
+    crowd.run();
+    assert_eq!(crowd.order(), [0, 1, 2, 5]);
+    // Those that were served have left.
+    for _ in 0..3 {
+        crowd.join(limiter.acquire("key", Cost::ONE, None));
+    }
+    assert_eq!(crowd.refused.len(), 1);
+    crowd.run();
 }

@@ -12,13 +12,18 @@ local function read(limit)
     end
   end
   for _, window in ipairs(limit.windows) do
+    limit.is_damaged = limit.is_damaged or window.ends > now + window.reach
+  end
+  if limit.is_damaged then
+    limit.windows = window_drop(limit.windows, function(window, other) return other.ends > window.ends end)
+  end
+  for _, window in ipairs(limit.windows) do
     if window.ends > now + window.reach then
       -- The present aligned window may be about to end, so the next one is full too.
       window.since, window.ends = now, window_end(limit, now, window.length)
       window.ends = window.ends + (limit.kind == 'aligned' and window.length or 0)
       window.reach = math.max(window.reach, window.ends - now)
       window.count, window.previous = math.max(window.count + window.previous, limit.permits), 0
-      limit.is_damaged = true
     end
     local present = window_at(limit, window, now)
     -- Behind windows of other lengths nothing is promised: one of them may admit something earlier.
@@ -26,20 +31,26 @@ local function read(limit)
   end
 end
 
--- Returns the window by which the quota decides at a moment, nil if none is open.
+-- Returns whether the quota decides by a window.
+local function is_own(limit, window)
+  return window.shortest <= limit.length and limit.length <= window.length
+end
+
+-- Returns the window by which the quota decides at a moment, the last that is reserved; nil if none is open.
 local function own_at(limit, at)
-  for _, window in ipairs(limit.windows) do
-    if window.shortest <= limit.length and limit.length <= window.length then
-      return window_at(limit, window, at)
-    end
+  local own
+  for _, window in ipairs(window_successors(limit.windows, at)) do
+    window = is_own(limit, window) and window_at(limit, window, at)
+    own = window and (not own or window.ends > own.ends) and window or own
   end
+  return own
 end
 
 -- Returns the fullest of the windows that began within the length of the quota, from which a window takes its permits
 -- that opens at a moment; and when the last of those with more than `room` permits has ended or is older.
 local function source_at(limit, at, room)
   local fullest, over = { since = at, count = 0 }, at
-  for _, window in ipairs(limit.windows) do
+  for _, window in ipairs(window_successors(limit.windows, at)) do
     window = window_at(limit, window, at)
     if window and window.count > 0 and window.since + limit.length > at then
       if window.count > fullest.count or window.count == fullest.count and window.since > fullest.since then
@@ -91,10 +102,17 @@ local function fits(limit, from)
   return over
 end
 
--- Adds a window that opens. A fifth length counts in the next longer window, or the longest one becomes as long.
+-- Adds a window that opens. A fifth drops the first of its length. If there is none, it counts in the next longer
+-- window, or the longest one becomes as long.
 local function add(limit, window)
   local sorted = { unpack(limit.windows) }
-  if #sorted < 4 then
+  for n, other in ipairs(#sorted < 4 and {} or sorted) do
+    if other.length == window.length then
+      table.remove(limit.windows, n)
+      break
+    end
+  end
+  if #limit.windows < 4 then
     table.insert(limit.windows, window)
     return
   end
@@ -112,20 +130,29 @@ local function add(limit, window)
 end
 
 local function charge(limit, at)
-  local source, windows = not own_at(limit, at) and source_at(limit, at, 0), limit.windows
+  local windows, own, is_stored = window_successors(limit.windows, now), own_at(limit, at), false
+  if not own then
+    local source = source_at(limit, at, 0)
+    local ends = window_end(limit, limit.kind == 'aligned' and at or source.since, limit.length)
+    own = { since = source.since, length = limit.length, reach = 0, count = source.count, previous = 0,
+      shortest = limit.length, ends = ends }
+  end
   limit.windows = {}
   for _, window in ipairs(windows) do
-    limit.windows[#limit.windows + 1] = window_at(limit, window, at)
+    -- The present window stays as it is until the one begins that is reserved.
+    local is_before = now < window.ends and window.ends <= at
+    window = is_before and window or window_at(limit, window, at)
+    limit.windows[#limit.windows + 1] = window
+    if window and not is_before then
+      window.count = window.count + limit.cost
+      is_stored = is_stored or is_own(limit, window) and window.ends == own.ends
+    end
   end
-  if source then
-    local ends = window_end(limit, limit.kind == 'aligned' and at or source.since, limit.length)
-    add(limit, { since = source.since, length = limit.length, reach = 0, count = source.count, previous = 0,
-      shortest = limit.length, ends = ends })
+  if not is_stored then
+    own.count = own.count + limit.cost
+    add(limit, own)
   end
-  for _, window in ipairs(limit.windows) do
-    window.count = window.count + limit.cost
-  end
-  local own = own_at(limit, at)
+  own = own_at(limit, at)
   own.reach = math.max(own.reach, limit.reach)
   return own.ends - now
 end
@@ -141,7 +168,7 @@ end
 -- Any number until more than the permits count. A count stays far below the largest one that is read.
 local function most(limit)
   local own, fullest = own_at(limit, now), 0
-  for _, window in ipairs(limit.windows) do
+  for _, window in ipairs(window_successors(limit.windows, now)) do
     window = window_at(limit, window, now)
     fullest = math.max(fullest, window and window.count or 0)
   end

@@ -1,5 +1,6 @@
 -- Windows: the permits taken in one window for each length that has charged the key, up to four. A charge counts in each
--- of them, and a quota decides by the one of its own length.
+-- of them, and a quota decides by the one of its own length. A window that is reserved follows the present one, which a
+-- refund of all that is reserved brings back.
 
 -- Returns when a window ends that opens at a moment.
 local function window_end(limit, at, length)
@@ -52,6 +53,26 @@ local function window_at(limit, window, at)
       shortest = window.shortest, ends = window.ends + window.length }
   end
   return window_over(limit, window) > at and window or nil
+end
+
+-- Returns a list of windows without those that another window of the same length makes needless.
+local function window_drop(windows, is_needless)
+  local kept = {}
+  for _, window in ipairs(windows) do
+    local drops = false
+    for _, other in ipairs(windows) do
+      drops = drops or other.length == window.length and is_needless(window, other)
+    end
+    kept[#kept + 1] = not drops and window or nil
+  end
+  return kept
+end
+
+-- Returns a list of windows without those that have ended at a moment, and behind which a reserved one has begun.
+local function window_successors(windows, at)
+  return window_drop(windows, function(window, other)
+    return window.ends <= at and other.ends == window.ends + window.length
+  end)
 end
 
 -- Returns the windows as text, and for how long they matter.
