@@ -175,6 +175,7 @@ impl Transition for Windows {
         state.drop_succeeded(now);
         let own = self.own(state, at).unwrap_or_else(|| self.opened(state, at));
         state.0.retain(|window| {
+            *window = window.at(now, fades).unwrap_or(*window);
             // The present window stays as it is until the one begins that is reserved.
             let is_before = now < window.end && window.end <= at;
             is_before || window.at(at, fades).map(|present| *window = charged(present)).is_some()

@@ -43,13 +43,20 @@ fn together<A: Send + 'static, B>(
     (there.join().expect("the other thread has ended"), here)
 }
 
-/// A clock that is moved only between the interleavings, so that the checker has no part in it.
+/// A clock in which the checker has no part: it is moved between the interleavings, and by so many ticks at each
+/// reading. Its sleeps never end.
 #[derive(Clone, Default)]
-struct Still(Arc<AtomicU64>);
+struct Still(Arc<AtomicU64>, u64);
 
 impl Clock for Still {
     fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.load(Ordering::Relaxed))
+        Timestamp::from_nanos(self.0.fetch_add(self.1, Ordering::Relaxed))
+    }
+}
+
+impl Timer for Still {
+    fn sleep_until(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(pending())
     }
 }
 
@@ -198,20 +205,20 @@ fn a_claim_after_a_reset_keeps_its_debt() {
     });
 }
 
-type Single = MemoryLimiter<ManualClock>;
+type Single<C = Still> = MemoryLimiter<C>;
 
 /// Returns a limiter with room for one key.
-fn single(policy: &Policy, clock: ManualClock) -> Single {
+fn single<C: Clock>(policy: &Policy, clock: C) -> Single<C> {
     let builder = MemoryLimiter::builder(policy.clone()).capacity(1).clock(clock);
     builder.build().expect("one key is a capacity")
 }
 
-fn take(limiter: &Single) -> Option<Receipt> {
+fn take<C: Clock>(limiter: &Single<C>) -> Option<Receipt> {
     limiter.reserve("key", Cost::ONE, Duration::ZERO).into_receipt()
 }
 
 /// Waits until there is a permit.
-fn wait(limiter: &Single) {
+fn wait<C: Timer + 'static>(limiter: &Single<C>) {
     assert!(block_on(limiter.acquire("key", Cost::ONE, None)).is_admitted());
 }
 
@@ -227,7 +234,7 @@ fn look(limiter: &Single) -> Option<Receipt> {
 /// With the state in a word, and under a lock.
 fn each_store(test: impl Fn(Single) + Copy + Send + Sync + 'static) {
     for policy in [hourly(), Policy::sliding_log("log", Quota::per_hour(1))] {
-        model(move || test(single(&policy, ManualClock::new())));
+        model(move || test(single(&policy, Still::default())));
     }
 }
 
@@ -274,22 +281,6 @@ fn a_moved_clock_reaches_a_waiter_that_is_about_to_sleep() {
     });
 }
 
-/// A clock that ticks at each reading, so that a state is later than every reading before its charge.
-#[derive(Clone, Default)]
-struct Ticking(Arc<AtomicU64>);
-
-impl Clock for Ticking {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-impl Timer for Ticking {
-    fn sleep_until(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(pending())
-    }
-}
-
 /// A waiter that judged the state by a reading from before the check found it impossible: the key was full,
 /// and no receipt of the limiter was refunded any more.
 #[test]
@@ -299,7 +290,7 @@ fn no_state_is_later_than_the_clock_of_a_waiter() {
         let policy = policy.with_horizon(Duration::ZERO).expect("it is valid");
         model(move || {
             let builder = MemoryLimiter::builder(policy.clone()).capacity(1);
-            let limiter = builder.clock(Ticking::default()).build().expect("one key fits");
+            let limiter = builder.clock(Still(Arc::default(), 1)).build().expect("one key fits");
             let other = limiter.clone();
             let wait = move || {
                 let mut acquire = other.acquire("key", Cost::ONE, None);

@@ -151,6 +151,11 @@ pub(super) const ROWS: &[Case] = &[
             refund(100, 0, 0, 3),
             peek(100, 2, 1_900),
             yes(100, 2, 0, 1_900),
+            // Behind a window that has begun since the last charge.
+            row(1_500, Ask::Reserve(4, 3_000), Want::Delay(Some(500))),
+            peek(1_500, 0, 2_500),
+            refund(1_500, 1, 0, 4),
+            peek(1_500, 2, 500),
         ],
     },
     Case {

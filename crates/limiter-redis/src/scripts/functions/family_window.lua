@@ -139,6 +139,7 @@ local function charge(limit, at)
   end
   limit.windows = {}
   for _, window in ipairs(windows) do
+    window = window_at(limit, window, now) or window
     -- The present window stays as it is until the one begins that is reserved.
     local is_before = now < window.ends and window.ends <= at
     window = is_before and window or window_at(limit, window, at)
