@@ -89,7 +89,11 @@ impl World {
                 self.network.slow_down(node, by, until);
             }
             Fault::ErrorReplies => {
-                let trouble = self.random.pick(&Trouble::ALL).map(|trouble| (*trouble, until));
+                let troubles: &[Trouble] = match self.random.below(2) {
+                    0 => &Trouble::OF_ALL_COMMANDS,
+                    _ => &Trouble::OF_WRITES,
+                };
+                let trouble = self.random.pick(troubles).map(|trouble| (*trouble, until));
                 self.network.with_server(node, |server| server.trouble = trouble);
             }
             Fault::ScriptsFlushed => {
