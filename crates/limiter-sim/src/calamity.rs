@@ -3,6 +3,7 @@
 use std::mem;
 
 use limiter_core::Error;
+use limiter_double::Refusal;
 
 use crate::{
     fault::{Fault, Faults},
@@ -88,20 +89,31 @@ impl World {
                 self.network.slow_down(node, by, until);
             }
             Fault::ErrorReplies => {
-                let trouble = self.random.pick(&Trouble::ALL).map(|trouble| (*trouble, until));
+                let troubles: &[Trouble] = match self.random.below(2) {
+                    0 => &Trouble::OF_ALL_COMMANDS,
+                    _ => &Trouble::OF_WRITES,
+                };
+                let trouble = self.random.pick(troubles).map(|trouble| (*trouble, until));
                 self.network.with_server(node, |server| server.trouble = trouble);
             }
             Fault::ScriptsFlushed => {
                 self.network.with_server(node, |server| server.flush_scripts(now));
             }
             Fault::Restarted => {
-                self.network.with_server(node, Server::restart);
+                self.network.with_server(node, |server| {
+                    server.restart();
+                    server.trouble = Some((Trouble::Refuses(Refusal::Loading), until));
+                });
                 self.loses_permits(node);
                 self.starts_incarnation(node);
                 self.cut_all(node);
             }
             Fault::FailedOver => {
-                self.network.with_server(node, Server::fail_over);
+                self.network.with_server(node, |server| {
+                    server.fail_over();
+                    // It is a replica until it is promoted.
+                    server.trouble = Some((Trouble::Refuses(Refusal::ReadOnly), until));
+                });
                 self.loses_permits(node);
                 self.starts_incarnation(node);
                 self.cut_all(node);
@@ -135,7 +147,10 @@ impl World {
             | Fault::LateRefund
             | Fault::TierChanged => return Ok(()),
         }
-        let lasts = matches!(fault, Fault::Stale | Fault::Slow | Fault::ErrorReplies);
+        let lasts = matches!(
+            fault,
+            Fault::Stale | Fault::Slow | Fault::ErrorReplies | Fault::Restarted | Fault::FailedOver
+        );
         self.note(None, fault, if lasts { until } else { 0 });
         Ok(())
     }

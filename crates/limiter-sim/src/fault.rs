@@ -35,9 +35,9 @@ pub enum Fault {
     ErrorReplies,
     /// The server loses its scripts.
     ScriptsFlushed,
-    /// The server loses its keys and scripts, and the connections.
+    /// The server loses its keys and scripts, and the connections, and loads for a time.
     Restarted,
-    /// A replica that lacks the last writes takes the server's place.
+    /// A replica that lacks the last writes takes the server's place, and is read-only for a time.
     FailedOver,
     /// The replica, with its writes of its own, answers a process for a time.
     Stale,

@@ -39,12 +39,17 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Full,
-        Self::Refuses(Refusal::ReadOnly),
+    /// Those in which no command is executed.
+    pub(crate) const OF_ALL_COMMANDS: [Self; 3] = [
         Self::Refuses(Refusal::Loading),
         Self::Refuses(Refusal::Busy),
         Self::Refuses(Refusal::MasterDown),
+    ];
+
+    /// Those in which commands that only read are executed.
+    pub(crate) const OF_WRITES: [Self; 4] = [
+        Self::Full,
+        Self::Refuses(Refusal::ReadOnly),
         Self::Refuses(Refusal::Misconf),
         Self::Refuses(Refusal::NoReplicas),
     ];
