@@ -15,15 +15,17 @@ pub(crate) enum Answer<T> {
     Undecided,
 }
 
-/// Returns the outcome of each request.
+/// Returns the outcome of each request. Errors of single keys contain the name of the server.
 pub(crate) fn outcomes<O: Operation>(
     result: Result<ScriptReply, CallError>,
     requests: &[Request<O>],
+    server: impl Fn() -> String,
 ) -> Vec<Outcome<Answer<O::Output>>> {
     let error = match result {
         Ok(reply) => match elements(&reply, requests.len()) {
             Some(elements) => {
-                let outcomes = elements.iter().zip(requests).map(|(element, it)| read(element, it));
+                let outcomes =
+                    elements.iter().zip(requests).map(|(element, it)| read(element, it, &server));
                 return outcomes.map(|outcome| outcome.map_err(Arc::new)).collect();
             }
             None => CallError::invalid_reply(&reply),
@@ -47,11 +49,12 @@ fn elements(reply: &ScriptReply, number: usize) -> Option<&[ScriptReply]> {
 fn read<O: Operation>(
     element: &ScriptReply,
     request: &Request<O>,
+    server: impl Fn() -> String,
 ) -> Result<Answer<O::Output>, CallError> {
     let Request { operation, handle, .. } = request;
     match element {
         ScriptReply::Nil if operation.may_be_undecided() => return Ok(Answer::Undecided),
-        ScriptReply::Text(words) => return Err(CallError::of_command("Redis", words)),
+        ScriptReply::Text(words) => return Err(CallError::of_command(&server(), words)),
         _ => {}
     }
     let output = element.integers().and_then(|numbers| operation.read(&handle.plan, &numbers));

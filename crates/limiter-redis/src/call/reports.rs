@@ -137,6 +137,11 @@ impl<C: ScriptClient> Sender<C> {
         }
     }
 
+    /// Returns what errors call the server that has the key.
+    pub(super) fn server_name(&self, key: &[u8]) -> String {
+        self.node_of(key).map_or_else(|| "Redis".to_owned(), |node| format!("Redis at {node}"))
+    }
+
     /// Returns the name of the server that has the key, if there are several.
     fn node_of(&self, key: &[u8]) -> Option<Arc<str>> {
         breakers::node_of(&self.client, key)

@@ -204,7 +204,7 @@ impl<C: ScriptClient> Sender<C> {
                 calls.extend(requests.into_iter().map(|request| vec![request]));
                 continue;
             }
-            let outcomes = outcomes(result, &requests);
+            let outcomes = outcomes(result, &requests, || self.server_name(&key));
             self.note(pass, &key, &outcomes);
             let (mut undecided, mut not_executed) = (Vec::new(), Vec::new());
             for (mut request, outcome) in requests.into_iter().zip(outcomes) {

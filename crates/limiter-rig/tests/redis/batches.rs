@@ -90,8 +90,7 @@ async fn a_foreign_value_fails_its_own_check_alone() {
             if *key == "foreign" {
                 let error = result.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Unexpected, "{error}");
-                let key = r#"Redis: GET "limiter:{sforeign}:test:gcra": WRONGTYPE "#;
-                assert!(error.to_string().contains(key), "{error}");
+                assert!(error.to_string().contains("Redis: GET: WRONGTYPE "), "{error}");
             } else {
                 assert_eq!(result.unwrap().remaining(), 2, "{key}");
             }
