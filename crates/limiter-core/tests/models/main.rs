@@ -208,7 +208,7 @@ fn a_claim_after_a_reset_keeps_its_debt() {
 type Single<C = Still> = MemoryLimiter<C>;
 
 /// Returns a limiter with room for one key.
-fn single<C: Clock>(policy: &Policy, clock: C) -> Single<C> {
+fn single<C: Clock + 'static>(policy: &Policy, clock: C) -> Single<C> {
     let builder = MemoryLimiter::builder(policy.clone()).capacity(1).clock(clock);
     builder.build().expect("one key is a capacity")
 }
