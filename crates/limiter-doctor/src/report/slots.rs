@@ -5,7 +5,7 @@ use limiter_redis::Server;
 use super::Findings;
 use crate::read::{WITHIN, text};
 
-/// Names the slots that the server gives away or receives. One that is no node of a cluster has none.
+/// Adds a problem for slots that the server migrates or imports. A server outside of a cluster has no slots.
 pub(super) async fn examine(server: &Server, findings: &mut Findings) {
     let reply = server.send("CLUSTER", &["NODES"], WITHIN).await;
     let Some(nodes) = reply.ok().and_then(|reply| text(&reply)) else { return };
@@ -26,7 +26,7 @@ pub(super) async fn examine(server: &Server, findings: &mut Findings) {
     findings.problem(server.name(), text, advice);
 }
 
-/// Returns the slots that the node that replied gives away or receives: `[93->-ID]` and `[93-<-ID]` in its line.
+/// Returns the slots that the node migrates or imports: `[93->-ID]` and `[93-<-ID]` in its own line.
 fn open_slots(nodes: &str) -> Vec<&str> {
     let own = nodes.lines().filter(|line| line.contains("myself"));
     let open = own.flat_map(str::split_whitespace).filter_map(|word| word.strip_prefix('['));

@@ -46,7 +46,7 @@ impl Breakers {
     ) {
         let failed = error.map_or(Some(false), |error| error.fault().server_failed());
         let cause = || error.map_or(String::new(), ToString::to_string);
-        // Another server, to which that of the key has redirected the call, and so replied.
+        // The server that did not reply, if the one that has the key redirected the call to it.
         let other = error.and_then(|error| error.called.as_ref()).filter(|_| failed == Some(true));
         if let Some((number, name)) = other {
             let (sent, now) = (pass.sent(), clock.now());

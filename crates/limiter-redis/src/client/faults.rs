@@ -65,8 +65,8 @@ impl Fault {
             .iter()
             .find_map(|wrapper| reply.strip_prefix(wrapper)?.split_once(": -"))
             .map(|(_, inner)| inner);
-        // All of these come before the first write. No server says NOPERM of a command of a script, which may have
-        // written before.
+        // A server replies all of these before the first write of a script. A denied command of a script, which may come
+        // after a write, is never replied as NOPERM.
         match first_word(inner.unwrap_or(reply)) {
             "ERR" if reply.starts_with("ERR unknown command") => Self::NotExecuted,
             "NOSCRIPT" => Self::NoScript,
