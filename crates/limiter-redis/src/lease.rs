@@ -65,7 +65,8 @@ impl<C: ScriptClient> Leases<C> {
         let spent = self.table.with((hash, key, handle), |leased| {
             let current = leased.current();
             let Some(grant) = current.as_ref() else { return Err(Some(Arc::clone(leased))) };
-            if !grant.is_for(cost) {
+            // One that has ended decides nothing: what is left of it goes back.
+            if !grant.is_for(cost) && !grant.has_ended(now) {
                 return Err(None);
             }
             let left = grant.take(cost, now).ok_or_else(|| Some(Arc::clone(leased)))?;

@@ -79,11 +79,14 @@ fn law_1_never_over() {
     holds(laws::never_over, Time::Forward, 60);
 }
 
+/// What is left of leases that have ended is returned first, because the next call returns it, whatever it decides.
 #[test]
 fn law_2_a_refusal_writes_nothing() {
     let law = |subject: &mut InRedis, scenario: &Scenario| {
         for Request { now, cost, .. } in scenario.requests() {
-            subject.peek(now, KEY);
+            subject.set_clock(now);
+            let _ = subject.limiter.counters();
+            subject.process.run();
             let before = states(subject, KEY);
             if !subject.decide(now, KEY, cost).is_admitted() {
                 prop_assert_eq!(states(subject, KEY), before);
@@ -92,6 +95,28 @@ fn law_2_a_refusal_writes_nothing() {
         Ok(())
     };
     holds(law, Time::Forward, 60);
+}
+
+/// What is left of a lease that has ended is returned with the next call, even if that is refused, or too large to be leased.
+#[test]
+fn a_refused_check_returns_what_an_ended_lease_had_left() {
+    let store = Store::new();
+    let policy = Policy::parse("test", "1000/s by fixed-window").unwrap();
+    for cost in [Cost::ONE, Cost::of(900)] {
+        let prefix = unique();
+        let process = |lease| store.process_of(&prefix, slice::from_ref(&policy), lease);
+        let (mut subject, mut other) = (process(true), process(false));
+        let now = Timestamp::from_nanos(0);
+        let mut admitted = 1;
+        while subject.decide(now, KEY, Cost::ONE).source() != Source::Lease {
+            admitted += 1;
+        }
+        let ended = now.saturating_add(terms(&policy).unwrap().length);
+        let rest = Cost::of(other.peek(ended, KEY).remaining());
+        assert!(other.decide(ended, KEY, rest).is_admitted());
+        assert!(!subject.decide(ended, KEY, cost).is_admitted(), "{cost}");
+        assert_eq!(other.peek(ended, KEY).used(), admitted + rest.get(), "{cost}");
+    }
 }
 
 /// A refusal while the key is scarce names the later of the store's wait and the next request, and a permit is
