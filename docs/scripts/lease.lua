@@ -122,7 +122,8 @@ local function lease_window(text, quota, most, length, cost, wanted, little, kin
     permits = granted(cost, wanted, most - counted, little)
   end
   local leased = permits > cost and permits or 0
-  local ahead = few(wanted, little) - leased
+  -- A window before of fewer permits fades as much more slowly.
+  local ahead = few(wanted, little * previous / most) - leased
   local taken = leased + ahead
   if fades and ahead > cost and counted <= most and counted + taken > most and count + taken < most then
     permits, begins = leased, wait(taken)

@@ -119,8 +119,15 @@ fn a_refused_check_returns_what_an_ended_lease_had_left() {
     }
 }
 
+/// Returns how long a counter's permit that fits may have to wait for the lease that it is a part of.
+fn longest_until_lease(policy: &Policy) -> Duration {
+    let fades = terms(policy).unwrap().length / 24;
+    fades + fades / 1_024 + Duration::from_micros(2)
+}
+
 /// A refusal while the key is scarce names the later of the store's wait and the next request, and a permit is
-/// admitted then. Of a counter, what a lease leaves does not say when the next permit fits.
+/// admitted then. Of a counter, what a lease leaves does not say when the next permit fits, and a permit may be refused
+/// once more until the next lease begins.
 #[test]
 fn law_3_a_retry_is_admitted() {
     let law = |subject: &mut InRedis, scenario: &Scenario| {
@@ -136,8 +143,15 @@ fn law_3_a_retry_is_admitted() {
                 && let Some(wait) = decision.retry_after().filter(|wait| !wait.is_zero())
             {
                 let micros = u64::try_from(wait.as_nanos().div_ceil(1_000)).unwrap();
-                let wait = Duration::from_micros(micros);
-                let due = subject.decide(now.saturating_add(wait), KEY, cost);
+                let mut wait = Duration::from_micros(micros);
+                let mut due = subject.decide(now.saturating_add(wait), KEY, cost);
+                if is_counter && !due.is_admitted() {
+                    let until_lease = due.retry_after().unwrap();
+                    prop_assert!(until_lease <= longest_until_lease(policy), "{due:?}");
+                    wait += until_lease;
+                    due = subject.decide(now.saturating_add(wait), KEY, cost);
+                    prop_assert_eq!(due.source(), Source::Lease);
+                }
                 prop_assert!(due.is_admitted(), "refused after {wait:?}: {decision:?}, {due:?}");
                 offset += wait;
             }
@@ -145,6 +159,46 @@ fn law_3_a_retry_is_admitted() {
         Ok(())
     };
     holds(law, Time::Forward, 60);
+}
+
+/// At the end of a full window, the store's wait is for one permit. The next lease is of two, so it begins later.
+#[test]
+fn a_permit_of_a_counter_may_be_refused_once_more_until_a_lease_begins() {
+    let policy = Policy::parse("test", "717/3679ms by sliding-counter").unwrap();
+    let mut subject = leasing(&Store::new(), &policy);
+    let mut now = Timestamp::from_nanos(0);
+    let mut ask = |gap, cost| {
+        now = now.saturating_add(Duration::from_micros(gap));
+        subject.decide(now, KEY, Cost::of(cost))
+    };
+    let gaps = [0, 3_153_726, 5_296, 309_985, 0, 0, 0, 0];
+    assert!(gaps.iter().all(|gap| ask(*gap, 1).is_admitted()));
+    assert!(ask(2_396, 708).is_admitted());
+    assert!(ask(0, 1).is_admitted());
+    assert!(!ask(0, 384).is_admitted());
+    assert_eq!(ask(0, 1).retry_after(), Some(Duration::from_micros(212_729)));
+    let refused = ask(212_729, 1).retry_after().unwrap();
+    assert!(refused > Duration::from_millis(5) && refused <= longest_until_lease(&policy));
+    let due = ask(u64::try_from(refused.as_nanos().div_ceil(1_000)).unwrap(), 1);
+    assert!(due.is_admitted() && due.source() == Source::Lease, "{due:?}");
+}
+
+/// Of 20 permits, one fades in 50 ms. A lease of 10 of them would begin half a second later, and what fits meanwhile would
+/// be refused.
+#[test]
+fn no_lease_is_reserved_of_a_window_before_that_fades_slowly() {
+    let policy = Policy::parse("test", "1000/s by sliding-counter").unwrap();
+    let mut subject = leasing(&Store::new(), &policy);
+    let mut ask = |micros: u64, cost| {
+        let now = Timestamp::from_nanos(1_000 * micros);
+        subject.decide(now, KEY, Cost::of(cost)).is_admitted()
+    };
+    assert!(ask(0, 20) && ask(1_000_100, 958));
+    while ask(1_000_100, 1) {}
+    assert!(!ask(1_049_000, 1));
+    for millis in [1_100, 1_150, 1_200, 1_250] {
+        assert!(ask(1_000 * millis, 1), "{millis}");
+    }
 }
 
 #[test]
