@@ -9,6 +9,8 @@ const DEFAULT: u64 = 256;
 ///
 /// The seed of a failing case is stored in `proptest-regressions` beside the folder of the sources. Later runs repeat
 /// it first. Commit it. The macro `proptest!` does the same without this function.
+///
+/// The random cases follow from the variable `PROPTEST_RNG_SEED`, which `.cargo/config.toml` sets for all commands of Cargo.
 #[must_use]
 pub fn config(file: &'static str, usual: u32) -> Config {
     let default = Config::with_source_file(file);
@@ -34,7 +36,7 @@ mod tests {
 
     use proptest::{
         prelude::any,
-        test_runner::{TestCaseError, TestRunner},
+        test_runner::{RngSeed, TestCaseError, TestRunner},
     };
 
     use super::*;
@@ -52,7 +54,17 @@ mod tests {
         }
     }
 
-    /// The first case that a run tries after a failure is the one that failed.
+    /// A run of Cargo has a seed, so that it tries the cases of all others.
+    #[test]
+    fn the_seed_is_fixed() {
+        let is_fixed = matches!(config(file!(), 256).rng_seed, RngSeed::Fixed(_));
+        assert!(
+            is_fixed,
+            "PROPTEST_RNG_SEED is not set: run Cargo in the repository, by .cargo/config.toml"
+        );
+    }
+
+    /// The first case that a run tries after a failure is the one that failed, whatever its own seed.
     #[test]
     fn a_failing_case_is_stored_and_repeated() {
         let stored =
@@ -61,7 +73,8 @@ mod tests {
         let first = || {
             let mut tried = None;
             let tried_first = std::cell::RefCell::new(&mut tried);
-            let result = TestRunner::new(config(file!(), 256)).run(&any::<u64>(), |number| {
+            let config = Config { rng_seed: RngSeed::Random, ..config(file!(), 256) };
+            let result = TestRunner::new(config).run(&any::<u64>(), |number| {
                 tried_first.borrow_mut().get_or_insert(number);
                 if number < 1_000_000 { Ok(()) } else { Err(TestCaseError::fail("large")) }
             });

@@ -92,7 +92,8 @@ impl Store {
         policy: &Policy,
         settings: impl FnOnce(crate::Builder) -> crate::Builder,
     ) -> RedisLimiter<Client> {
-        let builder = RedisLimiter::builder(policy.clone()).prefix(prefix);
+        // So that what is drawn at random, such as when a lease is asked for again, is the same in each run.
+        let builder = RedisLimiter::builder(policy.clone()).prefix(prefix).seed(1);
         let builder = builder.clock(self.client.clock()).deadline(Duration::from_secs(10));
         settings(builder).build_on(self.client.clone()).unwrap()
     }
