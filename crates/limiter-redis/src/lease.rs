@@ -65,8 +65,10 @@ impl<C: ScriptClient> Leases<C> {
         let spent = self.table.with((hash, key, handle), |leased| {
             let current = leased.current();
             let Some(grant) = current.as_ref() else { return Err(Some(Arc::clone(leased))) };
-            // One that has ended decides nothing: what is left of it goes back.
-            if !grant.is_for(cost) && !grant.has_ended(now) {
+            if !grant.is_for(cost) {
+                if grant.has_ended(now) {
+                    self.sweep_key(leased);
+                }
                 return Err(None);
             }
             let left = grant.take(cost, now).ok_or_else(|| Some(Arc::clone(leased)))?;
