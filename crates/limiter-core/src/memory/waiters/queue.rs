@@ -16,6 +16,7 @@
 use core::{cell::Cell, mem, task::Waker, time::Duration};
 use std::collections::BTreeMap;
 
+use super::forecast::{Forecast, Ticket, Waiter, asked};
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
     algorithms::{AnyTransition, State, Transition},
@@ -42,66 +43,11 @@ pub(crate) struct Queue {
     retired: Vec<Waker>,
 }
 
-/// A place in a queue, earlier ones first.
-pub(crate) type Ticket = u64;
-
-struct Waiter {
-    states: States,
-    cost: Cost,
-    /// The last moment at which the permits are of use, by [`Clock::now`](crate::Clock::now).
-    deadline: Option<Timestamp>,
-    waker: Waker,
-    /// Exact for the first waiter and for those that are charged in the forecast. The others are due
-    /// then or earlier, unless something was charged that was not foreseen.
-    due: Timestamp,
-    /// Until when it sleeps.
-    sleeps_until: Timestamp,
-}
-
 /// Whether a waiter has been served.
 pub(crate) enum Status {
     Done(Outcome),
     /// It sleeps until it is woken or due. `Timestamp::MAX` means never.
     Waiting(Ticket, Timestamp),
-}
-
-/// A copy of the state after some of the waiters were charged, each at the moment at which it is due.
-struct Forecast {
-    state: State,
-    /// The moment of the last of these charges, or of the copy.
-    last: Timestamp,
-    /// The first waiter that is not charged. No later one is.
-    next: Ticket,
-}
-
-impl Forecast {
-    /// Returns when a cost fits behind the waiters that are charged, from a moment on.
-    fn due(
-        &mut self,
-        transition: &AnyTransition,
-        from: Timestamp,
-        cost: Cost,
-    ) -> Option<Timestamp> {
-        self.last = self.last.max(from);
-        transition.advance(&mut self.state, self.last);
-        let wait = transition.wait(&self.state, self.last, cost);
-        wait.map(|wait| self.last.saturating_add(wait))
-    }
-
-    /// Computes when a waiter is due of which all before are charged.
-    fn place(&mut self, waiter: &mut Waiter) {
-        let due = self.due(waiter.states.transition(), self.last, waiter.cost);
-        // A cost that does not fit any more is refused when it is the first.
-        waiter.due = due.unwrap_or(self.last);
-    }
-
-    /// Charges a waiter at the moment at which it is due, unless it was charged before.
-    fn charge(&mut self, ticket: Ticket, waiter: &Waiter) {
-        if ticket >= self.next {
-            waiter.states.transition().charge(&mut self.state, self.last, waiter.due, waiter.cost);
-            (self.last, self.next) = (waiter.due, ticket + 1);
-        }
-    }
 }
 
 impl Queue {
@@ -257,23 +203,35 @@ impl Queue {
     }
 
     /// Returns the refusal of a request that would have to wait behind all waiters, if there are any.
-    /// Takes time in proportion to the waiters that are not charged in the forecast.
+    /// Takes time in proportion to the waiters that are not charged in the forecast, and to the entries that it copies.
     pub(crate) fn refusal(
         &mut self,
         states: &States,
         cost: Cost,
         clock: Now<'_>,
     ) -> Option<Outcome> {
-        let (hash, now) = (self.hash, self.present.now);
-        let Some((first, _)) = self.waiting.first_key_value() else {
+        let (hash, now, transition) = (self.hash, self.present.now, states.transition());
+        let Some((next, first)) = self.waiting.first_key_value() else {
             self.forecast = None;
             return None;
         };
+        // A cost that never fits needs no entries.
+        let fits_ever = transition.wait(&State::Fresh, now, cost).is_some();
+        let own = if fits_ever { cost.get() } else { 0 };
+        self.forecast.take_if(|forecast| {
+            let later = self.waiting.range(forecast.next..).map(|(_, waiter)| waiter);
+            let asked = asked(later, transition).saturating_add(own);
+            !forecast.covers(asked, first.states.transition() == transition)
+        });
         let forecast = self.forecast.get_or_insert_with(|| {
-            let copy = states.read(hash, clock, |_, state, now| (state.clone(), now));
+            let asked = asked(self.waiting.values(), transition).saturating_add(own);
+            let copy = states.read(hash, clock, |transition, state, now| {
+                Forecast::new(transition, state, asked, now, *next)
+            });
             // A key without a slot has to wait for one.
-            let (state, last) = copy.unwrap_or_else(|full| (State::Fresh, full.free_at()));
-            Forecast { state, last, next: *first }
+            copy.unwrap_or_else(|full| {
+                Forecast::new(transition, &State::Fresh, u64::MAX, full.free_at(), *next)
+            })
         });
         for (ticket, waiter) in self.waiting.range_mut(forecast.next..) {
             forecast.place(waiter);
@@ -298,21 +256,24 @@ impl Queue {
     /// there are waiters behind it.
     fn restart(&mut self, clock: Now<'_>) {
         self.forecast = None;
+        let Some((next, first)) = self.waiting.first_key_value() else { return };
         let is_alone = self.waiting.len() == 1;
-        if let Some(mut first) = self.waiting.first_entry() {
-            let next = *first.key();
-            let Waiter { states, cost, due, .. } = first.get_mut();
-            let read = |transition: &AnyTransition, state: &State, now| {
-                (transition.wait(state, now, *cost), now, (!is_alone).then(|| state.clone()))
+        let read = |transition: &AnyTransition, state: &State, now| {
+            let copy = || {
+                let asked = asked(self.waiting.values(), transition);
+                Forecast::new(transition, state, asked, now, *next)
             };
-            let (wait, now, copy) = states.read(self.hash, clock, read).unwrap_or_else(|full| {
-                // A key without a slot has to wait for one.
-                (Some(full.wait), full.now, None)
-            });
+            (transition.wait(state, now, first.cost), now, (!is_alone).then(copy))
+        };
+        let (wait, now, copy) = first.states.read(self.hash, clock, read).unwrap_or_else(|full| {
+            // A key without a slot has to wait for one.
+            (Some(full.wait), full.now, None)
+        });
+        self.forecast = copy;
+        if let Some(mut first) = self.waiting.first_entry() {
             // It is served at once if it fits, and refused if it never does.
             let wait = wait.filter(|wait| !wait.is_zero());
-            *due = wait.map_or(self.present.now, |wait| now.saturating_add(wait));
-            self.forecast = copy.map(|state| Forecast { state, last: now, next });
+            first.get_mut().due = wait.map_or(self.present.now, |wait| now.saturating_add(wait));
         }
     }
 
