@@ -47,23 +47,27 @@ const FEWEST_COVERED: u64 = 16;
 
 impl Forecast {
     /// Copies the state for the waiters from `next` on and a request behind them, which ask for `asked` permits
-    /// together. The copy covers twice as many, so that a growing queue seldom makes another.
+    /// together. It covers twice as many, so that a growing queue seldom makes another. If they are under several
+    /// policies, `asked` is `None`, and the copy is whole.
     pub(super) fn new(
         transition: &AnyTransition,
         state: &State,
-        asked: u64,
+        asked: Option<u64>,
         last: Timestamp,
         next: Ticket,
     ) -> Self {
+        let asked = asked.filter(|_| transition.has_log()).unwrap_or(u64::MAX);
         let covered = asked.saturating_mul(2).max(FEWEST_COVERED);
         Self { state: transition.copy_for(state, covered), covered, charged: 0, last, next }
     }
 
-    /// Returns whether the copy is exact for so many permits beside those that were charged. `is_same` if those who
-    /// ask are under the policy of the waiters.
-    pub(super) fn covers(&self, asked: u64, is_same: bool) -> bool {
-        let in_all = self.charged.saturating_add(asked);
-        self.covered == u64::MAX || (is_same && in_all <= self.covered)
+    pub(super) const fn is_whole(&self) -> bool {
+        self.covered == u64::MAX
+    }
+
+    /// Returns whether the copy is exact for so many permits under its policy, beside those that were charged.
+    pub(super) const fn covers(&self, asked: u64) -> bool {
+        self.charged.saturating_add(asked) <= self.covered
     }
 
     /// Returns when a cost fits behind the waiters that are charged, from a moment on.
@@ -94,19 +98,4 @@ impl Forecast {
             self.charged = self.charged.saturating_add(waiter.cost.get());
         }
     }
-}
-
-/// Returns how many permits these waiters ask for. If the copy has to be whole, `u64::MAX`: because one of them is
-/// under another policy, or because states are small.
-pub(super) fn asked<'a>(
-    waiters: impl Iterator<Item = &'a Waiter>,
-    transition: &AnyTransition,
-) -> u64 {
-    if !transition.has_log() {
-        return u64::MAX;
-    }
-    let permits = waiters.map(|waiter| {
-        if waiter.states.transition() == transition { waiter.cost.get() } else { u64::MAX }
-    });
-    permits.fold(0, u64::saturating_add)
 }

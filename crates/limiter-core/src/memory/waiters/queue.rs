@@ -16,7 +16,7 @@
 use core::{cell::Cell, mem, task::Waker, time::Duration};
 use std::collections::BTreeMap;
 
-use super::forecast::{Forecast, Ticket, Waiter, asked};
+use super::forecast::{Forecast, Ticket, Waiter};
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
     algorithms::{AnyTransition, State, Transition},
@@ -24,6 +24,7 @@ use crate::{
         present::{Now, Present},
         states::{Outcome, States},
     },
+    ticks::whole,
 };
 
 /// The waiters for one key. A queue without any does not exist.
@@ -33,6 +34,10 @@ pub(crate) struct Queue {
     /// When the queue was last used.
     present: Present,
     waiting: BTreeMap<Ticket, Waiter>,
+    /// How many permits the waiters ask for together.
+    asked: u128,
+    /// Whether waiters may be under several policies.
+    is_mixed: bool,
     /// Waiters that were charged or refused, and have not seen it yet.
     done: BTreeMap<Ticket, Outcome>,
     last_ticket: Ticket,
@@ -100,6 +105,7 @@ impl Queue {
                 break;
             };
             let waiter = first.remove();
+            self.asked -= u128::from(waiter.cost.get());
             if outcome.1.is_some_and(|charged| charged.charge.at == due) {
                 if let Some(forecast) = &mut self.forecast {
                     forecast.charge(ticket, &waiter);
@@ -143,10 +149,14 @@ impl Queue {
         let Some(due) = due.filter(in_time).filter(|_| may_wait()) else {
             return Status::Done(outcome);
         };
+        let last = self.waiting.values().next_back();
+        self.is_mixed = last
+            .is_some_and(|last| self.is_mixed || last.states.transition() != states.transition());
         self.last_ticket += 1;
         let (states, waker) = (states.clone(), waker.clone());
         let waiter = Waiter { states, cost, deadline, waker, due, sleeps_until: due };
         self.waiting.insert(self.last_ticket, waiter);
+        self.asked += u128::from(cost.get());
         Status::Waiting(self.last_ticket, due)
     }
 
@@ -190,6 +200,7 @@ impl Queue {
     /// Removes a waiter that was not served, and settles those behind it.
     fn remove(&mut self, ticket: Ticket, clock: Now<'_>) {
         if let Some(waiter) = self.waiting.remove(&ticket) {
+            self.asked -= u128::from(waiter.cost.get());
             self.retired.push(waiter.waker);
             self.removed(ticket, clock);
             self.settle(self.present, clock);
@@ -212,25 +223,30 @@ impl Queue {
     ) -> Option<Outcome> {
         let (hash, now, transition) = (self.hash, self.present.now, states.transition());
         let Some((next, first)) = self.waiting.first_key_value() else {
+            debug_assert_eq!(self.asked, 0, "nobody asks for permits");
             self.forecast = None;
             return None;
         };
+        let is_mixed = self.is_mixed || first.states.transition() != transition;
         // A cost that never fits needs no entries.
         let fits_ever = transition.wait(&State::Fresh, now, cost).is_some();
         let own = if fits_ever { cost.get() } else { 0 };
         self.forecast.take_if(|forecast| {
-            let later = self.waiting.range(forecast.next..).map(|(_, waiter)| waiter);
-            let asked = asked(later, transition).saturating_add(own);
-            !forecast.covers(asked, first.states.transition() == transition)
+            if forecast.is_whole() {
+                return false;
+            }
+            let later = self.waiting.range(forecast.next..);
+            let later = later.map(|(_, waiter)| u128::from(waiter.cost.get())).sum();
+            is_mixed || !forecast.covers(whole(later).saturating_add(own))
         });
         let forecast = self.forecast.get_or_insert_with(|| {
-            let asked = asked(self.waiting.values(), transition).saturating_add(own);
+            let asked = (!is_mixed).then(|| whole(self.asked).saturating_add(own));
             let copy = states.read(hash, clock, |transition, state, now| {
                 Forecast::new(transition, state, asked, now, *next)
             });
             // A key without a slot has to wait for one.
             copy.unwrap_or_else(|full| {
-                Forecast::new(transition, &State::Fresh, u64::MAX, full.free_at(), *next)
+                Forecast::new(transition, &State::Fresh, None, full.free_at(), *next)
             })
         });
         for (ticket, waiter) in self.waiting.range_mut(forecast.next..) {
@@ -259,10 +275,8 @@ impl Queue {
         let Some((next, first)) = self.waiting.first_key_value() else { return };
         let is_alone = self.waiting.len() == 1;
         let read = |transition: &AnyTransition, state: &State, now| {
-            let copy = || {
-                let asked = asked(self.waiting.values(), transition);
-                Forecast::new(transition, state, asked, now, *next)
-            };
+            let asked = (!self.is_mixed).then(|| whole(self.asked));
+            let copy = || Forecast::new(transition, state, asked, now, *next);
             (transition.wait(state, now, first.cost), now, (!is_alone).then(copy))
         };
         let (wait, now, copy) = first.states.read(self.hash, clock, read).unwrap_or_else(|full| {

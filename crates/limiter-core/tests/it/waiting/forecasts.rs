@@ -29,6 +29,11 @@ fn a_forecast_copies_the_part_of_a_log_that_waiters_ask_for() {
     let first_check = measure(check).bytes_total;
     assert!(first_check <= A_FEW, "the first check copied {first_check} bytes");
     crowd.join(limiter.acquire("key", cost(1), None));
+    // What waiters asked for that have left is not copied.
+    for _ in 0..100 {
+        let left = crowd.join(limiter.acquire("key", cost(1_000), None));
+        crowd.leave(left);
+    }
     let leaver = crowd.join(limiter.acquire("key", cost(1), None));
     check();
     let leave = measure(|| crowd.leave(leaver)).bytes_total;
@@ -224,8 +229,9 @@ fn assert_waits_are_those_of_the_whole_state(policies: [&[&str]; 2], steps: &[St
     let mut twins = Twins::new(policies);
     for step in steps {
         twins.run(*step);
-        // Of few permits and of many.
-        for permits in [1, 3, 20] {
+        // Of few permits and of many. Not after each step, because a check places all waiters behind the first.
+        let asked: &[u64] = if matches!(step, Step::Check { .. }) { &[1, 3, 20] } else { &[] };
+        for &permits in asked {
             let decision = Limiter::preview(&twins.handles[0], &Key::from("key"), cost(permits));
             twins.assert_decision(0, permits, decision.unwrap());
         }
