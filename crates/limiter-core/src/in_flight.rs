@@ -8,9 +8,12 @@ mod permit;
 pub use memory::{InFlight, InFlightBuilder, InFlightStats};
 pub use permit::{HeldPermit, InFlightPermit};
 
-use alloc::sync::Arc;
+use alloc::{boxed::Box, sync::Arc};
 
-use crate::{Error, ErrorKind, Key, LimiterFuture, LimiterId, Source, policy::validate_name};
+use crate::{
+    Error, ErrorKind, Key, LimiterFuture, LimiterId, Source, forward::forward,
+    policy::validate_name,
+};
 
 /// Limits how many requests of a key are in flight at once.
 ///
@@ -24,6 +27,9 @@ use crate::{Error, ErrorKind, Key, LimiterFuture, LimiterId, Source, policy::val
 ///
 /// A result is an error if the store fails, of the [kind](crate::ErrorKind) `Unavailable`, `Undetermined` or `Unexpected`.
 /// A refusal is not an error. A limiter in memory is ready at once and returns no error.
+#[diagnostic::on_unimplemented(
+    note = "instead of an `Arc` of a limiter, pass a clone of it, which has the same permits, or an `Arc<dyn InFlightLimiter>`"
+)]
 pub trait InFlightLimiter: Send + Sync {
     /// Returns the name, which header fields, log lines and metrics carry. Through a store it finds the states.
     fn name(&self) -> &str;
@@ -174,43 +180,13 @@ pub fn check_in_flight(name: &str, limit: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Implements the trait for pointers to what implements it.
-macro_rules! forward {
-    ($($pointer:ty),*) => {
-        $(impl<T: InFlightLimiter + ?Sized> InFlightLimiter for $pointer {
-            fn name(&self) -> &str {
-                (**self).name()
-            }
-
-            fn limit(&self) -> u32 {
-                (**self).limit()
-            }
-
-            fn set_limit(&self, limit: u32) -> Result<(), Error> {
-                (**self).set_limit(limit)
-            }
-
-            fn id(&self) -> LimiterId {
-                (**self).id()
-            }
-
-            fn store(&self) -> &'static str {
-                (**self).store()
-            }
-
-            fn enter(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Entry> {
-                (**self).enter(key, limit)
-            }
-
-            fn peek(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Occupancy> {
-                (**self).peek(key, limit)
-            }
-
-            fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
-                (**self).reset(key)
-            }
-        })*
-    };
-}
-
-forward!(&T, Arc<T>);
+forward!(InFlightLimiter for Arc<dyn InFlightLimiter>, Box<dyn InFlightLimiter>: {
+    fn name(&self) -> &str;
+    fn limit(&self) -> u32;
+    fn set_limit(&self, limit: u32) -> Result<(), Error>;
+    fn id(&self) -> LimiterId;
+    fn store(&self) -> &'static str;
+    fn enter(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Entry>;
+    fn peek(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Occupancy>;
+    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
+});

@@ -55,6 +55,7 @@ mod config;
 mod cost;
 mod decision;
 mod error;
+mod forward;
 mod future;
 pub mod guide;
 mod in_flight;

@@ -85,6 +85,30 @@ impl AnyTransition {
             Algorithm::SlidingLog => Self::Ledger(Ledger::sliding_log(quota, horizon)),
         }
     }
+
+    /// Returns whether a state can be large: that of an exact log.
+    pub(crate) fn has_log(&self) -> bool {
+        match self {
+            Self::Ledger(ledger) => ledger.is_log(),
+            Self::AllOf(limits) => limits.0.iter().any(Self::has_log),
+            Self::Gcra(_) | Self::Windows(_) => false,
+        }
+    }
+
+    /// Returns a copy of the state that gives the same waits for the next `permits` that are charged or asked for,
+    /// all by this transition. With `u64::MAX`, by any transition.
+    pub(crate) fn copy_for(&self, state: &State, permits: u64) -> State {
+        match (self, state) {
+            (Self::Ledger(ledger), State::Ledger(entries)) => {
+                State::Ledger(ledger.copy_for(entries, permits).into())
+            }
+            (Self::AllOf(limits), State::AllOf(states)) => {
+                let limits = limits.each(states);
+                State::AllOf(limits.map(|(limit, state)| limit.copy_for(state, permits)).collect())
+            }
+            _ => state.clone(),
+        }
+    }
 }
 
 impl State {

@@ -136,6 +136,26 @@ impl Entries {
         self.room = entries.saturating_add(more).max(1);
     }
 
+    /// Returns a copy in which the newest entries, with at most so many permits, are merged to the latest of their
+    /// dates. Takes time in proportion to the other entries. The copy may have any number of entries.
+    pub(super) fn copy_merging_newest(&self, permits: u64) -> Self {
+        let entries = if permits == 0 {
+            self.entries.clone()
+        } else {
+            let (mut kept, mut rest) = (0, self.total);
+            while rest > permits
+                && let Some(entry) = self.entries.get(kept)
+            {
+                rest -= entry.count;
+                kept += 1;
+            }
+            let newest = self.entries.range(kept..).next_back();
+            let merged = newest.map(|newest| Entry { at: newest.at, count: rest });
+            self.entries.range(..kept).copied().chain(merged).collect()
+        };
+        Self { entries, writers: self.writers.clone(), room: usize::MAX, ..*self }
+    }
+
     /// Forgets all entries.
     pub(super) fn clear(&mut self) {
         *self = Self { room: self.room, ..Self::default() };

@@ -105,6 +105,20 @@ impl Ledger {
         Writer { span: self.span, horizon: self.horizon, newest }
     }
 
+    /// Returns whether each permit has an entry of its own, so that a state can be large.
+    pub(super) const fn is_log(&self) -> bool {
+        self.span.slot == 1 && self.pace.is_none()
+    }
+
+    /// Returns a copy of the state that gives the same waits for the next `permits` that are charged or asked for.
+    ///
+    /// Of an exact log, the newest entries that fit into the limit beside these permits are merged. No wait depends
+    /// on their dates: all of these permits fit as soon as the older entries have left.
+    pub(super) fn copy_for(&self, state: &Entries, permits: u64) -> Entries {
+        let is_partial = self.is_log() && state.are_counted_only_for(self.span);
+        state.copy_merging_newest(if is_partial { self.limit.saturating_sub(permits) } else { 0 })
+    }
+
     /// Returns the first moment from `now` on at which a cost fits, which may be 0: `None` for never.
     #[must_use]
     pub fn fits_at(&self, state: &Entries, now: u64, cost: u64) -> Option<u64> {

@@ -6,25 +6,8 @@ use core::{any::Any, time::Duration};
 use super::{Demand, Limiter, WaitingLimiter};
 use crate::{
     Cost, Decision, Error, JointDecision, Key, KnownQuotas, LimiterFuture, LimiterId, Policy,
-    Receipt, Reservation, Usage,
+    Receipt, Reservation, Usage, forward::forward,
 };
-
-/// Implements a trait for pointers to trait objects. Not for a pointer to any limiter: `check("a")` of an
-/// `Arc<MemoryLimiter>` is that of the [`MemoryLimiter`](crate::MemoryLimiter), also where the trait is in scope.
-macro_rules! forward {
-    ($trait:ident for $($pointer:ty),*: $methods:tt) => {
-        $(forward!(@ $trait, $pointer, $methods);)*
-    };
-    (@ $trait:ident, $pointer:ty, {
-        $(fn $method:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*
-    }) => {
-        impl $trait for $pointer {
-            $(fn $method(&self $(, $argument: $type)*) -> $result {
-                (**self).$method($($argument),*)
-            })*
-        }
-    };
-}
 
 forward!(Limiter for Arc<dyn Limiter>, Box<dyn Limiter>, Arc<dyn WaitingLimiter>, Box<dyn WaitingLimiter>: {
     fn policy(&self) -> &Policy;

@@ -4,6 +4,7 @@
 
 mod changes;
 mod deadlines;
+mod forecasts;
 mod late;
 mod leaving;
 mod order;

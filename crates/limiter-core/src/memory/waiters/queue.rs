@@ -16,6 +16,7 @@
 use core::{cell::Cell, mem, task::Waker, time::Duration};
 use std::collections::BTreeMap;
 
+use super::forecast::{Forecast, Ticket, Waiter};
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
     algorithms::{AnyTransition, State, Transition},
@@ -23,6 +24,7 @@ use crate::{
         present::{Now, Present},
         states::{Outcome, States},
     },
+    ticks::whole,
 };
 
 /// The waiters for one key. A queue without any does not exist.
@@ -32,6 +34,10 @@ pub(crate) struct Queue {
     /// When the queue was last used.
     present: Present,
     waiting: BTreeMap<Ticket, Waiter>,
+    /// How many permits the waiters ask for together.
+    asked: u128,
+    /// Whether waiters may be under several policies.
+    is_mixed: bool,
     /// Waiters that were charged or refused, and have not seen it yet.
     done: BTreeMap<Ticket, Outcome>,
     last_ticket: Ticket,
@@ -42,66 +48,11 @@ pub(crate) struct Queue {
     retired: Vec<Waker>,
 }
 
-/// A place in a queue, earlier ones first.
-pub(crate) type Ticket = u64;
-
-struct Waiter {
-    states: States,
-    cost: Cost,
-    /// The last moment at which the permits are of use, by [`Clock::now`](crate::Clock::now).
-    deadline: Option<Timestamp>,
-    waker: Waker,
-    /// Exact for the first waiter and for those that are charged in the forecast. The others are due
-    /// then or earlier, unless something was charged that was not foreseen.
-    due: Timestamp,
-    /// Until when it sleeps.
-    sleeps_until: Timestamp,
-}
-
 /// Whether a waiter has been served.
 pub(crate) enum Status {
     Done(Outcome),
     /// It sleeps until it is woken or due. `Timestamp::MAX` means never.
     Waiting(Ticket, Timestamp),
-}
-
-/// A copy of the state after some of the waiters were charged, each at the moment at which it is due.
-struct Forecast {
-    state: State,
-    /// The moment of the last of these charges, or of the copy.
-    last: Timestamp,
-    /// The first waiter that is not charged. No later one is.
-    next: Ticket,
-}
-
-impl Forecast {
-    /// Returns when a cost fits behind the waiters that are charged, from a moment on.
-    fn due(
-        &mut self,
-        transition: &AnyTransition,
-        from: Timestamp,
-        cost: Cost,
-    ) -> Option<Timestamp> {
-        self.last = self.last.max(from);
-        transition.advance(&mut self.state, self.last);
-        let wait = transition.wait(&self.state, self.last, cost);
-        wait.map(|wait| self.last.saturating_add(wait))
-    }
-
-    /// Computes when a waiter is due of which all before are charged.
-    fn place(&mut self, waiter: &mut Waiter) {
-        let due = self.due(waiter.states.transition(), self.last, waiter.cost);
-        // A cost that does not fit any more is refused when it is the first.
-        waiter.due = due.unwrap_or(self.last);
-    }
-
-    /// Charges a waiter at the moment at which it is due, unless it was charged before.
-    fn charge(&mut self, ticket: Ticket, waiter: &Waiter) {
-        if ticket >= self.next {
-            waiter.states.transition().charge(&mut self.state, self.last, waiter.due, waiter.cost);
-            (self.last, self.next) = (waiter.due, ticket + 1);
-        }
-    }
 }
 
 impl Queue {
@@ -154,6 +105,7 @@ impl Queue {
                 break;
             };
             let waiter = first.remove();
+            self.asked -= u128::from(waiter.cost.get());
             if outcome.1.is_some_and(|charged| charged.charge.at == due) {
                 if let Some(forecast) = &mut self.forecast {
                     forecast.charge(ticket, &waiter);
@@ -197,10 +149,14 @@ impl Queue {
         let Some(due) = due.filter(in_time).filter(|_| may_wait()) else {
             return Status::Done(outcome);
         };
+        let last = self.waiting.values().next_back();
+        self.is_mixed = last
+            .is_some_and(|last| self.is_mixed || last.states.transition() != states.transition());
         self.last_ticket += 1;
         let (states, waker) = (states.clone(), waker.clone());
         let waiter = Waiter { states, cost, deadline, waker, due, sleeps_until: due };
         self.waiting.insert(self.last_ticket, waiter);
+        self.asked += u128::from(cost.get());
         Status::Waiting(self.last_ticket, due)
     }
 
@@ -244,6 +200,7 @@ impl Queue {
     /// Removes a waiter that was not served, and settles those behind it.
     fn remove(&mut self, ticket: Ticket, clock: Now<'_>) {
         if let Some(waiter) = self.waiting.remove(&ticket) {
+            self.asked -= u128::from(waiter.cost.get());
             self.retired.push(waiter.waker);
             self.removed(ticket, clock);
             self.settle(self.present, clock);
@@ -257,23 +214,40 @@ impl Queue {
     }
 
     /// Returns the refusal of a request that would have to wait behind all waiters, if there are any.
-    /// Takes time in proportion to the waiters that are not charged in the forecast.
+    /// Takes time in proportion to the waiters that are not charged in the forecast, and to the entries that it copies.
     pub(crate) fn refusal(
         &mut self,
         states: &States,
         cost: Cost,
         clock: Now<'_>,
     ) -> Option<Outcome> {
-        let (hash, now) = (self.hash, self.present.now);
-        let Some((first, _)) = self.waiting.first_key_value() else {
+        let (hash, now, transition) = (self.hash, self.present.now, states.transition());
+        let Some((next, first)) = self.waiting.first_key_value() else {
+            debug_assert_eq!(self.asked, 0, "nobody asks for permits");
             self.forecast = None;
             return None;
         };
+        let is_mixed = self.is_mixed || first.states.transition() != transition;
+        // A cost that never fits needs no entries.
+        let fits_ever = transition.wait(&State::Fresh, now, cost).is_some();
+        let own = if fits_ever { cost.get() } else { 0 };
+        self.forecast.take_if(|forecast| {
+            if forecast.is_whole() {
+                return false;
+            }
+            let later = self.waiting.range(forecast.next..);
+            let later = later.map(|(_, waiter)| u128::from(waiter.cost.get())).sum();
+            is_mixed || !forecast.covers(whole(later).saturating_add(own))
+        });
         let forecast = self.forecast.get_or_insert_with(|| {
-            let copy = states.read(hash, clock, |_, state, now| (state.clone(), now));
+            let asked = (!is_mixed).then(|| whole(self.asked).saturating_add(own));
+            let copy = states.read(hash, clock, |transition, state, now| {
+                Forecast::new(transition, state, asked, now, *next)
+            });
             // A key without a slot has to wait for one.
-            let (state, last) = copy.unwrap_or_else(|full| (State::Fresh, full.free_at()));
-            Forecast { state, last, next: *first }
+            copy.unwrap_or_else(|full| {
+                Forecast::new(transition, &State::Fresh, None, full.free_at(), *next)
+            })
         });
         for (ticket, waiter) in self.waiting.range_mut(forecast.next..) {
             forecast.place(waiter);
@@ -298,21 +272,22 @@ impl Queue {
     /// there are waiters behind it.
     fn restart(&mut self, clock: Now<'_>) {
         self.forecast = None;
+        let Some((next, first)) = self.waiting.first_key_value() else { return };
         let is_alone = self.waiting.len() == 1;
+        let read = |transition: &AnyTransition, state: &State, now| {
+            let asked = (!self.is_mixed).then(|| whole(self.asked));
+            let copy = || Forecast::new(transition, state, asked, now, *next);
+            (transition.wait(state, now, first.cost), now, (!is_alone).then(copy))
+        };
+        let (wait, now, copy) = first.states.read(self.hash, clock, read).unwrap_or_else(|full| {
+            // A key without a slot has to wait for one.
+            (Some(full.wait), full.now, None)
+        });
+        self.forecast = copy;
         if let Some(mut first) = self.waiting.first_entry() {
-            let next = *first.key();
-            let Waiter { states, cost, due, .. } = first.get_mut();
-            let read = |transition: &AnyTransition, state: &State, now| {
-                (transition.wait(state, now, *cost), now, (!is_alone).then(|| state.clone()))
-            };
-            let (wait, now, copy) = states.read(self.hash, clock, read).unwrap_or_else(|full| {
-                // A key without a slot has to wait for one.
-                (Some(full.wait), full.now, None)
-            });
             // It is served at once if it fits, and refused if it never does.
             let wait = wait.filter(|wait| !wait.is_zero());
-            *due = wait.map_or(self.present.now, |wait| now.saturating_add(wait));
-            self.forecast = copy.map(|state| Forecast { state, last: now, next });
+            first.get_mut().due = wait.map_or(self.present.now, |wait| now.saturating_add(wait));
         }
     }
 

@@ -153,11 +153,25 @@ fn enters_and_resets(limiter: &dyn InFlightLimiter, limit: u32) {
 fn the_trait_and_its_pointers_do_the_same() {
     let limiter = limiter(2);
     enters_and_resets(&limiter, 2);
-    enters_and_resets(&&limiter, 3);
-    enters_and_resets(&Arc::new(limiter.clone()), 4);
+    let shared: Arc<dyn InFlightLimiter> = Arc::new(limiter.clone());
+    enters_and_resets(&shared, 3);
+    let boxed: Box<dyn InFlightLimiter> = Box::new(limiter.clone());
+    enters_and_resets(&boxed, 4);
     assert_eq!(limiter.id(), limiter.clone().id());
     assert_ne!(limiter.id(), super::limiter(2).id());
     assert_eq!(format!("{limiter:?}"), "InFlight { name: \"test\", limit: 5, .. }");
+}
+
+/// With the trait in scope, `peek` of an `Arc` was that of the trait, which takes no `&str` and returns a future.
+#[test]
+fn a_pointer_to_a_limiter_in_memory_has_its_methods() {
+    let limiter = Arc::new(limiter(2));
+    let held = permits([limiter.try_enter("alice")]);
+    assert_eq!(limiter.peek("alice").held(), 1);
+    let limiter = Box::new(Arc::clone(&limiter));
+    limiter.reset("alice");
+    assert!([&limiter].iter().all(|limiter| limiter.peek("alice").held() == 0));
+    drop(held);
 }
 
 #[test]

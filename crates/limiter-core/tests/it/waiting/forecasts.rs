@@ -1,0 +1,264 @@
+//! How long a request waits behind waiters, and what it costs to forecast that.
+
+use std::{collections::VecDeque, time::Duration};
+
+use allocation_counter::measure;
+use limiter_core::{
+    Clock, Decision, Key, Limiter, ManualClock, Policy, Quota, Receipt, Timestamp, Usage,
+    algorithms::{Charge, State, Transition},
+};
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+
+use super::{Crowd, Keyed, cost, keyed, ms};
+
+/// The whole log was copied under the locks of its key: 16 MB for 1,000,000 permits.
+#[test]
+fn a_forecast_copies_the_part_of_a_log_that_waiters_ask_for() {
+    const ENTRIES: u64 = 100_000;
+    // Some 60 entries.
+    const A_FEW: u64 = 1_000;
+    let policy = Policy::sliding_log("log", Quota::per_hour(ENTRIES));
+    let (limiter, clock) = keyed(policy);
+    for _ in 0..ENTRIES {
+        clock.advance(Duration::from_micros(1));
+        assert!(limiter.check("key").is_admitted());
+    }
+    let mut crowd = Crowd::new(&clock);
+    crowd.join(limiter.acquire("key", cost(1), None));
+    let check = || assert!(!limiter.check("key").is_admitted());
+    let first_check = measure(check).bytes_total;
+    assert!(first_check <= A_FEW, "the first check copied {first_check} bytes");
+    crowd.join(limiter.acquire("key", cost(1), None));
+    // What waiters asked for that have left is not copied.
+    for _ in 0..100 {
+        let left = crowd.join(limiter.acquire("key", cost(1_000), None));
+        crowd.leave(left);
+    }
+    let leaver = crowd.join(limiter.acquire("key", cost(1), None));
+    check();
+    let leave = measure(|| crowd.leave(leaver)).bytes_total;
+    assert!(leave <= A_FEW, "a waiter that left copied {leave} bytes");
+    // For each permit a few entries, with the memory for those of the waiters.
+    let large = measure(|| assert!(!limiter.check_n("key", cost(1_000)).is_admitted()));
+    let in_entries = large.bytes_total / 16;
+    assert!((1_000..10_000).contains(&in_entries), "{in_entries} entries");
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Check { policy: usize, cost: u64 },
+    Charge { cost: u64 },
+    Refund { receipt: usize },
+    Join { policy: usize, cost: u64 },
+    Leave { place: usize },
+    Advance { millis: u64 },
+}
+
+/// `other` is how often a request is under the second policy.
+fn steps(other: f64) -> impl Strategy<Value = Vec<Step>> {
+    let policy = move || proptest::bool::weighted(other).prop_map(usize::from);
+    let step = prop_oneof![
+        8 => (policy(), 1_u64..=4).prop_map(|(policy, cost)| Step::Check { policy, cost }),
+        1 => (5_u64..=50).prop_map(|cost| Step::Check { policy: 0, cost }),
+        1 => (1_u64..=20).prop_map(|cost| Step::Charge { cost }),
+        1 => any::<usize>().prop_map(|receipt| Step::Refund { receipt }),
+        4 => (policy(), 1_u64..=4).prop_map(|(policy, cost)| Step::Join { policy, cost }),
+        1 => (5_u64..=20).prop_map(|cost| Step::Join { policy: 0, cost }),
+        2 => any::<usize>().prop_map(|place| Step::Leave { place }),
+        5 => (0_u64..40).prop_map(|millis| Step::Advance { millis }),
+        1 => Just(Step::Advance { millis: 400 }),
+    ];
+    proptest::collection::vec(step, 20..120)
+}
+
+/// A limiter with one key, and what its waits are by the key's whole state.
+struct Twins {
+    handles: [Keyed; 2],
+    clock: ManualClock,
+    crowd: Crowd,
+    receipts: Vec<(Receipt, Charge, usize)>,
+    policies: [Policy; 2],
+    /// As it is at `at`, when the waiters that were due by then are charged.
+    state: State,
+    at: Timestamp,
+    waiting: VecDeque<Waiter>,
+}
+
+#[derive(Clone, Copy)]
+struct Waiter {
+    /// In the crowd.
+    index: usize,
+    policy: usize,
+    permits: u64,
+}
+
+impl Twins {
+    fn new(policies: [Policy; 2]) -> Self {
+        let (limiter, clock) = keyed(policies[0].clone());
+        let other = limiter.with_policy(&policies[1]).unwrap();
+        Self {
+            handles: [limiter, other],
+            crowd: Crowd::new(&clock),
+            clock,
+            receipts: Vec::new(),
+            policies,
+            state: State::default(),
+            at: Timestamp::ZERO,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Returns when permits fit, from a moment on, and charges them to a state then.
+    fn charge(
+        &self,
+        state: &mut State,
+        from: Timestamp,
+        policy: usize,
+        permits: u64,
+    ) -> Option<Timestamp> {
+        let transition = self.policies[policy].transition();
+        transition.advance(state, from);
+        let at = from.saturating_add(transition.wait(state, from, cost(permits))?);
+        transition.advance(state, at);
+        transition.charge(state, at, at, cost(permits));
+        Some(at)
+    }
+
+    /// Charges the waiters that are due.
+    fn settle(&mut self) {
+        let now = self.clock.now();
+        while let Some(first) = self.waiting.front() {
+            let mut state = self.state.clone();
+            let due = self.charge(&mut state, self.at, first.policy, first.permits).unwrap();
+            if due > now {
+                break;
+            }
+            (self.state, self.at) = (state, due);
+            self.waiting.pop_front();
+        }
+        self.at = now;
+        self.policies[0].transition().advance(&mut self.state, now);
+    }
+
+    /// Returns how long permits wait behind all waiters, by the whole state.
+    fn wait(&self, policy: usize, permits: u64) -> Option<Duration> {
+        let (mut state, mut last) = (self.state.clone(), self.at);
+        for waiter in &self.waiting {
+            last = self.charge(&mut state, last, waiter.policy, waiter.permits).unwrap();
+        }
+        let at = self.charge(&mut state, last, policy, permits)?;
+        Some(at.saturating_since(self.at))
+    }
+
+    /// Compares the decision on permits, which are charged to the state if they were admitted.
+    fn assert_decision(&self, policy: usize, permits: u64, decision: Decision) {
+        let wait = self.wait(policy, permits);
+        if wait == Some(Duration::ZERO) {
+            assert!(decision.is_admitted(), "{decision:?}");
+        } else {
+            assert!(!decision.is_admitted(), "{decision:?}, {wait:?}");
+            assert_eq!(decision.retry_after(), wait, "{permits} permits");
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        self.policies[0].transition().usage(&self.state, self.at)
+    }
+
+    fn run(&mut self, step: Step) {
+        match step {
+            Step::Check { policy, cost: permits } => {
+                let reservation = self.handles[policy].reserve("key", cost(permits), ms(0));
+                self.assert_decision(policy, permits, reservation.decision());
+                if let Some(receipt) = reservation.into_receipt() {
+                    let transition = self.policies[policy].transition();
+                    transition.advance(&mut self.state, self.at);
+                    let decided = transition.decide(&mut self.state, self.at, cost(permits), ms(0));
+                    self.receipts.push((receipt, decided.1.unwrap(), policy));
+                }
+            }
+            Step::Charge { cost: permits } => {
+                let _ = self.handles[0].charge("key", cost(permits));
+                let transition = self.policies[0].transition();
+                let _ = transition.force_charge(&mut self.state, self.at, cost(permits));
+            }
+            Step::Refund { receipt } => {
+                if !self.receipts.is_empty() {
+                    let index = receipt % self.receipts.len();
+                    let (receipt, charge, policy) = self.receipts.swap_remove(index);
+                    let permits = charge.cost.get();
+                    let back = self.policies[policy].transition().refund(
+                        &mut self.state,
+                        self.at,
+                        &charge,
+                        permits,
+                    );
+                    assert_eq!(self.handles[policy].refund(receipt), back);
+                }
+            }
+            Step::Join { policy, cost: permits } => {
+                let wait = self.wait(policy, permits);
+                let index =
+                    self.crowd.join(self.handles[policy].acquire("key", cost(permits), None));
+                if wait == Some(Duration::ZERO) {
+                    let mut state = self.state.clone();
+                    self.charge(&mut state, self.at, policy, permits);
+                    self.state = state;
+                } else if wait.is_some() {
+                    self.waiting.push_back(Waiter { index, policy, permits });
+                }
+            }
+            Step::Leave { place } => {
+                if !self.waiting.is_empty() {
+                    let left = self.waiting.remove(place % self.waiting.len()).unwrap();
+                    self.crowd.leave(left.index);
+                }
+            }
+            Step::Advance { millis } => self.clock.advance(ms(millis)),
+        }
+        self.settle();
+        assert_eq!(self.handles[0].peek("key"), self.usage());
+    }
+}
+
+fn assert_waits_are_those_of_the_whole_state(policies: [&[&str]; 2], steps: &[Step]) {
+    let policies = policies.map(|limits| {
+        let limits = limits.iter().map(|limit| Policy::parse(limit, limit).unwrap());
+        Policy::all_of("test", limits).unwrap()
+    });
+    let mut twins = Twins::new(policies);
+    for step in steps {
+        twins.run(*step);
+        // Of few permits and of many. Not after each step, because a check places all waiters behind the first.
+        let asked: &[u64] = if matches!(step, Step::Check { .. }) { &[1, 3, 20] } else { &[] };
+        for &permits in asked {
+            let decision = Limiter::preview(&twins.handles[0], &Key::from("key"), cost(permits));
+            twins.assert_decision(0, permits, decision.unwrap());
+        }
+    }
+}
+
+proptest! {
+    /// The copy of a log once merged entries where the log itself had room, so waits behind waiters were too long.
+    #[test]
+    fn waits_behind_waiters_are_those_by_the_whole_log(steps in steps(0.0)) {
+        for limits in [
+            &["100/s by sliding-log"][..],
+            &["60/s by sliding-log", "150/3s by sliding-log", "40/s by gcra"],
+            &["100/s by sub-windows 5 slots"],
+        ] {
+            assert_waits_are_those_of_the_whole_state([limits, limits], &steps);
+        }
+    }
+
+    #[test]
+    fn waits_behind_waiters_are_those_by_the_whole_log_under_two_policies(steps in steps(0.1)) {
+        for policies in [
+            [&["100/s by sliding-log"][..], &["50/s by sliding-log"]],
+            [&["50/s by sliding-log"], &["100/s by sliding-log"]],
+            [&["100/s by sliding-log"], &["60/500ms by sliding-log"]],
+        ] {
+            assert_waits_are_those_of_the_whole_state(policies, &steps);
+        }
+    }
+}
