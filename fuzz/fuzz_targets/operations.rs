@@ -88,9 +88,8 @@ impl World {
         let clock = ManualClock::new();
         let origin = Timestamp::from_nanos(bytes.number());
         clock.set(origin);
-        let (capacity, wide_states) = (usize::from(bytes.byte()) + 1, bytes.byte() & 1 == 1);
+        let capacity = usize::from(bytes.byte()) + 1;
         let builder = MemoryLimiter::builder(policy.clone()).capacity(capacity);
-        let builder = if wide_states { builder.wide_states() } else { builder };
         let limiter = builder.clock(clock.clone()).build().expect("the capacity is within bounds");
         Some(Self {
             clock,
@@ -187,7 +186,7 @@ impl World {
         if decision.is_admitted() {
             let fits = cost.get() <= before.remaining();
             assert!(fits || !self.is_exact(self.clock.now()), "{cost} of {before:?}");
-            self.bound.admit(key, self.clock.now(), cost);
+            self.bound.admit(key, limiter.policy(), self.clock.now(), cost);
             return;
         }
         // A check is refused while there are waiters, and charges those that are due.
@@ -211,7 +210,7 @@ impl World {
         self.clock.set(then);
         let retry = limiter.check_n(key, cost);
         assert!(retry.is_admitted(), "refused after {wait:?}: {retry:?}");
-        self.bound.admit(key, then, cost);
+        self.bound.admit(key, limiter.policy(), then, cost);
     }
 
     fn take_up_to(&mut self, limiter: Limiter, key: u8, most: Cost) {
@@ -269,13 +268,12 @@ impl World {
     fn with_policy(&mut self, handle: u8, policy: &Policy) {
         let first = &self.handles[0];
         let Ok(limiter) = first.with_policy(policy) else {
-            // The number of quotas at once is limited.
+            // Its limits have other names or algorithms.
             return;
         };
         assert_eq!(limiter.policy(), policy);
         assert_eq!(limiter.policy().families(), first.policy().families());
         self.is_enforced(policy);
-        self.bound.add(policy);
         match usize::from(handle) % 4 {
             0 => self.handles[0] = limiter,
             index if index < self.handles.len() => self.handles[index] = limiter,
@@ -323,10 +321,9 @@ impl World {
         let Some(delay) = reservation.delay() else { return };
         if !delay.is_zero() {
             self.promised = true;
-            self.bound.promise();
         }
         let at = self.clock.now().saturating_add(delay);
-        let admission = self.bound.admit(key, at, cost);
+        let admission = self.bound.admit(key, limiter.policy(), at, cost);
         let receipt = reservation.into_receipt().expect("an admission has a receipt");
         self.receipts.push(Taken { receipt, key, limiter, admission });
     }

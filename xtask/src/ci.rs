@@ -102,7 +102,7 @@ fn benches(shell: &Shell) -> Result<()> {
 /// `cargo test` tries.
 fn release(shell: &Shell) -> Result<()> {
     let only = ["-p", "limiter-core", "--test", "it", "--release", "--all-features"];
-    let names = ["extremes", "laws", "refunds", "conformance", "turns"];
+    let names = ["extremes", "laws", "refunds", "conformance", "changes"];
     let tests = cmd!(shell, "cargo test {only...} -- {names...}");
     Ok(tests.env("PROPTEST_CASES", "1024").quiet().run()?)
 }

@@ -8,7 +8,6 @@ use limiter_core::{MemoryLimiter, Policy};
 use limiter_test::{
     bounds::adversary::{Effort, Means, attack},
     traffic::{self, Contender, Outcome, QUOTA, contenders},
-    turns,
 };
 use xshell::{Shell, cmd};
 
@@ -18,13 +17,9 @@ use crate::workspace;
 /// limit.
 const ATTACKED: (u64, u64) = (100, 10);
 
-/// Prints the tables, by a release build, or the shares that quotas in turn serve.
+/// Prints the tables, by a release build.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
-    if arguments == ["turns"] {
-        print!("{}", turns::table());
-        return Ok(());
-    }
-    ensure!(arguments.is_empty(), "compare takes no argument but \"turns\"");
+    ensure!(arguments.is_empty(), "compare takes no arguments");
     if cfg!(debug_assertions) {
         let cargo = cmd!(shell, "cargo run --quiet --release --package xtask -- compare");
         return Ok(cargo.quiet().run()?);

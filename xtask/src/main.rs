@@ -133,9 +133,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "compare",
-        options: "[turns]",
-        purpose: "measure the accuracy, memory and time of the algorithms, and print the tables; or the \
-                  shares that quotas in turn serve",
+        options: "",
+        purpose: "measure the accuracy, memory and time of the algorithms, and print the tables",
         run: compare::run,
     },
     Task {

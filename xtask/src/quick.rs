@@ -10,11 +10,7 @@ use crate::steps::Steps;
 const CASES: &str = "64";
 
 /// Tests that take seconds and try no random cases. The step `test` of CI runs them.
-const SKIPPED: [&str; 3] = [
-    "turns::quotas_in_turn_starve_none",
-    "turns::the_table_of_the_guide_is_current",
-    "changes::steps_of_a_nanosecond_around_an_edge_give_nothing",
-];
+const SKIPPED: [&str; 1] = ["changes::steps_of_a_nanosecond_around_an_edge_give_nothing"];
 
 /// Runs the step of each name up to the first that fails, and prints their times.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {

@@ -18,7 +18,7 @@ const KEYS: usize = 10_000;
 pub(crate) fn measure(effort: &Effort) -> Vec<Measured> {
     let limiter = <MemoryLimiter as Keyed<String>>::new(Quota::ADMITS_ALL, KEYS);
     let other = Quota::ADMITS_ALL_TOO.policy();
-    let handle = limiter.with_policy(&other).expect("there is room for a quota");
+    let handle = limiter.with_policy(&other).expect("both are by GCRA");
     let own: Vec<String> = visits(KEYS, Pattern::Uniform);
     // Other keys, so that each key is asked about by one quota.
     let others: Vec<String> = own.iter().map(|key| format!("{key}/other")).collect();
@@ -36,8 +36,6 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Measured> {
     };
     let by_rate = siblings_of(&limiter);
     let by_window = siblings_of(&windows);
-    let wide = MemoryLimiter::builder(Quota::ADMITS_ALL.policy()).wide_states();
-    let wide = wide.build().expect("the default capacity");
     let runners = vec![
         operation("a check", &own, |key| black_box(&limiter.check(key)).is_admitted()),
         operation("a check whose figures are read", &own, |key| {
@@ -52,9 +50,6 @@ pub(crate) fn measure(effort: &Effort) -> Vec<Measured> {
             black_box(&windows.check(key)).is_admitted()
         }),
         operation("a check by a log", &own, |key| black_box(&log.check(key)).is_admitted()),
-        operation("a check with wide states", &own, |key| {
-            black_box(&wide.check(key)).is_admitted()
-        }),
         operation("a reservation", &own, |key| {
             black_box(&limiter.reserve(key, Cost::ONE, Duration::ZERO)).is_admitted()
         }),

@@ -1,4 +1,5 @@
-//! The permits of one host that this process has used, for when the limiter can't say how many are left.
+//! The permits of one host that this process has used, for when the limiter does not count them: its store has
+//! failed, or the pace has changed.
 
 use std::time::Duration;
 
@@ -29,6 +30,11 @@ impl Bucket {
     pub(crate) fn take(&mut self, now: Instant, pace: Pace) {
         let used = self.used_at(now, pace) + 1.0;
         (self.used, self.at) = (used.min(pace.burst() as f64), now);
+    }
+
+    /// Counts the only request so far again, unless it has not recovered.
+    pub(crate) fn take_first(&mut self, now: Instant, pace: Pace) {
+        (self.used, self.at) = (self.used_at(now, pace).max(1.0), now);
     }
 
     /// Lets the permits recover at `pace` until now, because the pace changes.

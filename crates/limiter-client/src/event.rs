@@ -69,8 +69,8 @@ pub enum EventKind<'a> {
         /// The new pace.
         quota: Quota,
     },
-    /// The limiter could not take the pace of the host, for instance a limiter in memory that has no room
-    /// for another quota. This process keeps the pace itself.
+    /// The limiter's [`with_policy`](limiter_core::Limiter::with_policy) failed for the pace of the host. This
+    /// process keeps the pace itself.
     PaceKeptHere {
         /// The error of the limiter.
         error: &'a Error,

@@ -68,8 +68,7 @@ impl ThrottleLayer {
         let name = Arc::from(policy.name());
         // A limiter for each host: neither the quotas that a server announces nor the debts of other hosts
         // can take what it needs, and all of it is gone when the host is forgotten.
-        let build =
-            move || MemoryLimiter::builder(policy.clone()).capacity(1).wide_states().build();
+        let build = move || MemoryLimiter::builder(policy.clone()).capacity(1).build();
         let first: Arc<dyn WaitingLimiter> = Arc::new(build()?);
         Ok(Self::of(name, move || build().map_or_else(|_| Arc::clone(&first), |it| Arc::new(it))))
     }
@@ -83,8 +82,7 @@ impl ThrottleLayer {
     /// count, as one may that has a setting for failures of its store.
     ///
     /// If the limiter can't take the pace of a host, this process keeps that pace itself, and reports
-    /// [`PaceKeptHere`](crate::EventKind::PaceKeptHere). A limiter in memory without
-    /// [`wide_states`](limiter_core::Builder::wide_states) can take 65,535 different paces in its life.
+    /// [`PaceKeptHere`](crate::EventKind::PaceKeptHere).
     ///
     /// # Errors
     ///

@@ -24,8 +24,9 @@ pub(crate) struct State {
     /// On the same states, by the present pace.
     limiter: Arc<dyn WaitingLimiter>,
     pace: Pace,
-    /// Whether this process keeps the present pace, because `limiter` could not take it.
-    is_kept_here: bool,
+    /// Whether the pace has ever changed. Then `limiter` may not have counted what was sent before: in memory, a
+    /// pace of another span has states of its own. It may also have another pace, if it could not take the present one.
+    has_changed: bool,
     /// What this process has sent, in permits of the present pace.
     bucket: Bucket,
     paused_until: Option<Instant>,
@@ -62,7 +63,7 @@ impl State {
             fastest,
             fastest_pace: pace,
             pace,
-            is_kept_here: false,
+            has_changed: false,
             bucket: Bucket::new(Instant::now()),
             paused_until: None,
             pause_began: Instant::now(),
@@ -95,10 +96,13 @@ impl State {
     }
 
     /// Returns why no request may be sent now, if that is so. `has_permit` is whether the limiter does or will
-    /// admit the request; otherwise this process keeps the pace.
+    /// admit the request.
+    ///
+    /// This process keeps the pace as well, unless the limiter has counted all requests: a new pace gives no new
+    /// burst. Before the first change it does not, because the timer of a limiter may be finer than tokio's.
     pub(crate) fn hold(&mut self, now: Instant, has_permit: bool) -> Option<Hold> {
         let pause = self.paused_until.map(|until| until.saturating_duration_since(now));
-        let is_kept_here = self.is_kept_here || !has_permit;
+        let is_kept_here = self.has_changed || !has_permit;
         let wait = pause.max(is_kept_here.then(|| self.bucket.wait(now, self.pace)));
         let wait = wait.unwrap_or_default();
         match self.window.hold(now) {
@@ -115,9 +119,9 @@ impl State {
         self.window.sent(now);
     }
 
-    /// Charges the first request at the present pace.
+    /// Charges the first request at the present pace, as far as it is not charged yet.
     pub(crate) fn charge_first(&mut self) {
-        self.bucket.take(Instant::now(), self.pace);
+        self.bucket.take_first(Instant::now(), self.pace);
     }
 
     /// Removes a request from those in flight.
@@ -204,7 +208,7 @@ impl State {
             // The fastest pace of the limiter, and the pace in this process: never faster than the pace.
             Err(error) => (Arc::clone(&self.fastest), Some(error)),
         };
-        (self.limiter, self.is_kept_here) = (limiter, error.is_some());
+        (self.limiter, self.has_changed) = (limiter, true);
         Changes { pause: None, pace: Some(pace.quota()), error }
     }
 }

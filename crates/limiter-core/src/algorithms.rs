@@ -1,8 +1,8 @@
 //! The algorithms as pure functions, without a clock, a lock or `std`: for programs that keep the states of their
 //! keys themselves, such as firmware with one limit, or a simulation.
 //!
-//! Everybody else uses a limiter. A [`Policy`](crate::Policy) has the [`Transition`] of its algorithm, or of its
-//! several limits at once. For one key at a time: take its [`State`], or the default one of a new key;
+//! Everybody else uses a limiter. A [`Policy`](crate::Policy) has a [`Transition`] for each of its limits. For one key at a
+//! time: take its [`State`], or the default one of a new key;
 //! [`advance`](Transition::advance) it to the present; and [`decide`](Transition::decide), which charges it.
 //!
 //! ```
@@ -19,7 +19,7 @@
 //! impl Alarm {
 //!     fn may_ring(&mut self, millis: u64) -> bool {
 //!         let now = Timestamp::from_nanos(millis * 1_000_000);
-//!         let algorithm = self.policy.transition();
+//!         let algorithm = &self.policy.transitions()[0];
 //!         algorithm.advance(&mut self.state, now);
 //!         let (decision, _) = algorithm.decide(&mut self.state, now, Cost::ONE, Duration::ZERO);
 //!         decision.is_admitted()
@@ -39,7 +39,6 @@
 //! own, implement [`Limiter`](crate::Limiter) by that database's means, as `limiter-redis` does by scripts.
 
 mod any;
-mod counted;
 mod entries;
 mod gcra;
 mod ledger;
@@ -56,9 +55,8 @@ pub use crate::charge::{Charge, Marks};
 
 #[doc(hidden)]
 pub use {
-    any::AllOf,
-    entries::{Entries, Entry, Span, Writer as LogWriter},
-    gcra::{Gcra, Tat, Writer},
+    entries::{Entries, Entry, Span},
+    gcra::{Gcra, Tat},
     ledger::Ledger,
     window::{Counts, Window},
     windows::{WindowKind, Windows},

@@ -42,6 +42,13 @@ impl Marks {
         Self(marks)
     }
 
+    /// Sets the mark of a limit.
+    pub(crate) fn set(&mut self, limit: usize, mark: u64) {
+        if let Some(place) = self.0.get_mut(limit) {
+            *place = mark;
+        }
+    }
+
     /// Returns the mark of the first limit.
     #[must_use]
     pub const fn first(&self) -> u64 {

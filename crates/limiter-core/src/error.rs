@@ -45,10 +45,6 @@ pub enum ErrorKind {
     InvalidName,
     /// Any other invalid setting, such as a horizon, an algorithm or a store's address.
     InvalidSetting,
-    /// More different quotas than a limiter in memory can know: see
-    #[cfg_attr(feature = "std", doc = "[`Builder::wide_states`](crate::Builder::wide_states).")]
-    #[cfg_attr(not(feature = "std"), doc = "`Builder::wide_states`.")]
-    TooManyQuotas,
     /// The store did not execute the operation: nothing was charged.
     Unavailable,
     /// The store did not reply in time: the operation may have been executed.

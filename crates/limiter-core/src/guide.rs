@@ -8,18 +8,21 @@
 //! [`decide`]: crate::decide
 //! [`Limiter`]: crate::Limiter
 //! [`Limiter::charge`]: crate::Limiter::charge
-//! [`Limiter::known_quotas`]: crate::Limiter::known_quotas
 //! [`ManualClock`]: crate::ManualClock
 //! [`Policy::aligned_window`]: crate::Policy::aligned_window
 //! [`Policy::all_of`]: crate::Policy::all_of
 //! [`Policy::fixed_window`]: crate::Policy::fixed_window
 //! [`Policy::gcra`]: crate::Policy::gcra
+//! [`Policy::identities`]: crate::Policy::identities
 //! [`Policy::leaky_queue`]: crate::Policy::leaky_queue
+//! [`Policy::limits_reset_by`]: crate::Policy::limits_reset_by
+//! [`Policy::scaled`]: crate::Policy::scaled
 //! [`Policy::sliding_counter`]: crate::Policy::sliding_counter
 //! [`Policy::sliding_log`]: crate::Policy::sliding_log
 //! [`Policy::sub_windows`]: crate::Policy::sub_windows
 //! [`Policy::with_horizon`]: crate::Policy::with_horizon
 //! [`Receipt::keep`]: crate::Receipt::keep
+//! [`reset`]: crate::Limiter::reset
 //! [`sibling`]: crate::Limiter::sibling
 //! [`take_up_to`]: crate::Limiter::take_up_to
 //! [`WaitingLimiter`]: crate::WaitingLimiter
@@ -67,9 +70,7 @@
 //!
 #![doc = include_str!("../docs/guide/operations.md")]
 //!
-#![doc = include_str!("../docs/guide/two-quotas.md")]
-//!
-#![doc = include_str!("../docs/turns.md")]
+#![doc = include_str!("../docs/guide/changes.md")]
 
 /// [charge]: crate::Limiter::charge
 #[doc = include_str!("../docs/guide/choosing.md")]

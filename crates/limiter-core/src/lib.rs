@@ -103,7 +103,7 @@ pub use limiter_id::LimiterId;
 pub use memory::{Builder, MemoryLimiter, OnFull};
 pub use on_store_failure::OnStoreFailure;
 pub use policy::{Limit, Policy};
-pub use quota::{KnownQuotas, Quota};
+pub use quota::Quota;
 pub use receipt::{Receipt, Reservation};
 #[doc(inline)]
 pub use slots::Slots;

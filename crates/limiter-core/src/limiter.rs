@@ -6,8 +6,8 @@ use alloc::sync::Arc;
 use core::{any::Any, fmt, time::Duration};
 
 use crate::{
-    Cost, Decision, Error, JointDecision, Key, KnownQuotas, LimiterFuture, LimiterId, Policy,
-    Receipt, Reservation, Source, Usage,
+    Cost, Decision, Error, JointDecision, Key, LimiterFuture, LimiterId, Policy, Receipt,
+    Reservation, Source, Usage,
 };
 
 /// Applies a policy to many keys.
@@ -49,13 +49,6 @@ pub trait Limiter: Send + Sync {
         "other"
     }
 
-    /// Returns how many different quotas the limiter knows by now, and how many it can know: then
-    /// [`with_policy`](Self::with_policy) fails for another one. `None`, the default, if it can know any
-    /// number.
-    fn known_quotas(&self) -> Option<KnownQuotas> {
-        None
-    }
-
     /// Charges one permit to `key` if it fits now: [`check_n`](Self::check_n) with a cost of one.
     fn check(&self, key: &Key<'_>) -> LimiterFuture<Decision> {
         self.check_n(key, Cost::ONE)
@@ -78,10 +71,8 @@ pub trait Limiter: Send + Sync {
     /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
     /// charged later has to wait behind it.
     ///
-    /// Permits are promised no farther ahead than the policy's horizon. Behind a debt that another quota
-    /// charged, GCRA promises nothing for later until the own quota has charged the key, and windows promise
-    /// nothing while a window of another length counts: what does not fit now is refused. With `within` zero,
-    /// this is [`check_n`](Self::check_n) with a receipt.
+    /// Permits are promised no farther ahead than the policy's horizon. With `within` zero, this is
+    /// [`check_n`](Self::check_n) with a receipt.
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation>;
 
     /// Charges as many permits as fit now, at most `most`, in one step, and returns how many:
@@ -142,28 +133,25 @@ pub trait Limiter: Send + Sync {
     /// - Before the moment of a reservation for later, it comes back whole, in all limits, or not at all: if
     ///   [`keep`](Receipt::keep) left a part, or something is reserved behind it, nothing comes back.
     /// - Nothing comes back of another limiter's receipt, or if the clock has stepped back to before the
-    ///   charge. By GCRA, nothing comes back while the key's last charge is another quota's.
+    ///   charge.
     /// - In memory, nothing comes back of charges from before a step back of the clock by which the debt of
     ///   some key became longer than its quota allows: a full debt then replaces that of the key, and
     ///   counts for what was charged before.
     /// - No key is lifted above a fresh one. A receipt may give back later charges of the key, at most its own permits,
-    ///   after a reset, when its quota charges again after another one, and after a store has lost the key or its clock
-    ///   has stepped back.
+    ///   after a reset, and after a store has lost the key or its clock has stepped back.
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64>;
 
     /// Makes `key` fresh.
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
 
-    /// Returns a handle on the same states that enforces `policy`: for tiers, for quotas of single
-    /// customers, and for reloads. Keys keep their debts.
+    /// Returns a handle on the same limiter that enforces `policy`: for tiers, for quotas of single
+    /// customers, and for reloads. Limits with the same [identities](Policy::identities) share the states of their keys;
+    /// under any other, a key begins fresh.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
     /// [families](Policy::families) than this limiter's states, or other names for several limits.
-    ///
-    /// [`ErrorKind::TooManyQuotas`](crate::ErrorKind::TooManyQuotas) if the limiter has no room for
-    /// another quota.
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error>;
 
     /// Returns another limiter in the same store, of any algorithm, with the settings of this one and states of its own:
@@ -358,8 +346,8 @@ pub trait WaitingLimiter: Limiter {
     /// dropped before it is ready gives its place back, and whatever was charged for it. The
     /// returned reservation has no delay left.
     ///
-    /// A store may wait by [`reserve`](Limiter::reserve), and then refuses what that refuses: a wait
-    /// beyond the horizon, or behind another quota's debt. A limiter in memory waits for both.
+    /// A store may wait by [`reserve`](Limiter::reserve), and then refuses a wait beyond the horizon, for which a limiter
+    /// in memory waits.
     ///
     /// It may have to be polled within the runtime that the limiter's timer or client belongs to.
     fn acquire(

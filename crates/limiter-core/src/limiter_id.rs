@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 /// assert_ne!(requests, tokens);
 /// assert!(requests.shares_store_with(tokens) && !requests.shares_store_with(LimiterId::new()));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LimiterId {
     store: usize,
     states: usize,
@@ -34,6 +34,11 @@ impl LimiterId {
     /// Returns the id of a limiter in memory by the machine's clock. All of them are decided together.
     pub(crate) fn by_the_system_clock() -> Self {
         Self { store: BY_THE_SYSTEM_CLOCK, states: next() }
+    }
+
+    /// Returns the id of no limiter.
+    pub(crate) const fn of_none() -> Self {
+        Self { store: BY_THE_SYSTEM_CLOCK, states: BY_THE_SYSTEM_CLOCK }
     }
 
     /// Returns the id of a limiter with states of its own in the same store.

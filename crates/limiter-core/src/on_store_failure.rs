@@ -51,7 +51,6 @@ mod tests {
             (ErrorKind::Undetermined, true),
             (ErrorKind::Unexpected, true),
             (ErrorKind::InvalidSetting, false),
-            (ErrorKind::TooManyQuotas, false),
         ] {
             let error = Error::new(kind, "it broke");
             assert_eq!(OnStoreFailure::Allow.admits(&error), is_of_store, "{kind:?}");

@@ -1,10 +1,13 @@
 //! Which algorithm applies which quota, under a name.
 
+mod changes;
+mod identity;
 mod limit;
 
 use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
 use core::time::Duration;
 
+use identity::identity;
 pub use limit::Limit;
 pub(crate) use limit::validate_name;
 
@@ -41,7 +44,10 @@ struct Inner {
     name: String,
     /// From 1 to [`Policy::MAX_LIMITS`].
     limits: Vec<Limit>,
-    transition: AnyTransition,
+    /// Of each limit, in their order.
+    identities: Vec<String>,
+    /// Of each limit, in their order.
+    transitions: Vec<AnyTransition>,
 }
 
 impl Policy {
@@ -148,10 +154,10 @@ impl Policy {
         families.collect::<Vec<_>>().join("+")
     }
 
-    /// Returns the policy's [algorithm as a pure function](crate::algorithms).
+    /// Returns the [algorithm as a pure function](crate::algorithms) of each limit, in the order of the limits.
     #[must_use]
-    pub fn transition(&self) -> &AnyTransition {
-        &self.0.transition
+    pub fn transitions(&self) -> &[AnyTransition] {
+        &self.0.transitions
     }
 
     /// Checks that `other` can take turns with this policy on one limiter's states: that both have one
@@ -216,8 +222,9 @@ impl Policy {
     fn of(name: &str, limits: Vec<Limit>) -> Self {
         let transition =
             |limit: &Limit| AnyTransition::new(limit.algorithm(), limit.quota(), limit.horizon());
-        let transition = AnyTransition::all_of(limits.iter().map(transition).collect());
-        Self(Arc::new(Inner { name: name.to_owned(), limits, transition }))
+        let transitions = limits.iter().map(transition).collect();
+        let identities = limits.iter().map(|limit| identity(limit, name)).collect();
+        Self(Arc::new(Inner { name: name.to_owned(), limits, identities, transitions }))
     }
 }
 

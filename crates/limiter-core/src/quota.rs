@@ -166,15 +166,6 @@ impl Quota {
     }
 }
 
-/// How many different quotas a limiter knows: see [`Limiter::known_quotas`](crate::Limiter::known_quotas).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownQuotas {
-    /// Those that it knows by now. They stay known as long as the limiter exists.
-    pub known: usize,
-    /// The most that it can know.
-    pub capacity: usize,
-}
-
 fn invalid(quota: &str, fault: &str) -> Error {
     Error::invalid(ErrorKind::InvalidQuota, "quota", quota, fault)
 }

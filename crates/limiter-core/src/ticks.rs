@@ -38,6 +38,12 @@ pub(crate) fn of_permit(quota: &Quota) -> u64 {
     of_time(quota.window()).div_ceil(quota.permits())
 }
 
+/// Returns the time in which a burst recovers in ticks, rounded up once, and not a permit at a time.
+pub(crate) fn of_burst(quota: &Quota) -> u64 {
+    let exact = quota.window().as_nanos() * u128::from(PER_NANO) * u128::from(quota.burst());
+    whole(exact.div_ceil(u128::from(quota.permits())))
+}
+
 /// Returns the longest wait of so many permits that are promised one by one: less than for another permit.
 ///
 /// A permit is promised for a whole nanosecond, and the next one follows from there.

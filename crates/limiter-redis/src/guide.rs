@@ -69,6 +69,7 @@ pub mod fleet {}
 /// [reload]: https://docs.rs/limiter-tower/latest/limiter_tower/struct.Reload.html
 /// [several]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/several/index.html
 /// [share]: crate::guide::failure#the-local-share
+/// [span]: https://docs.rs/limiter-core/latest/limiter_core/struct.Policy.html#method.identities
 /// [States]: crate::states#memory
 /// [try]: crate::guide::failure#try-it
 /// [which]: crate::guide::failure#which-one

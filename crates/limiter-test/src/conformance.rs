@@ -4,6 +4,7 @@ mod charges;
 mod gcra;
 mod operations;
 mod several;
+mod spans;
 mod windows;
 
 use std::time::Duration;
@@ -121,8 +122,20 @@ pub fn several<S: Subject>(make: impl FnMut(Policy) -> S) {
 }
 
 /// Runs the rows of all operations but checks.
-pub fn operations<S: Operations>(mut make: impl FnMut(Policy) -> S) {
-    for case in operations::ROWS.iter().chain(charges::ROWS) {
+pub fn operations<S: Operations>(make: impl FnMut(Policy) -> S) {
+    operate(operations::ROWS.iter().chain(charges::ROWS), make);
+}
+
+/// Runs the rows of policies in turn on one key, of limiters whose states belong to a span.
+pub fn spans<S: Operations>(make: impl FnMut(Policy) -> S) {
+    operate(spans::ROWS, make);
+}
+
+fn operate<S: Operations>(
+    cases: impl IntoIterator<Item = &'static Case>,
+    mut make: impl FnMut(Policy) -> S,
+) {
+    for case in cases {
         let mut subject = make((case.policy)());
         let mut receipts = Vec::new();
         for (index, row) in case.rows.iter().enumerate() {

@@ -17,4 +17,3 @@ pub mod properties;
 pub mod schedule;
 pub mod subject;
 pub mod traffic;
-pub mod turns;

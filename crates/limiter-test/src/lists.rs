@@ -35,14 +35,13 @@ pub struct InMemory {
     clock: ManualClock,
     first: Option<MemoryLimiter<ManualClock>>,
     are_siblings: bool,
-    are_wide: bool,
 }
 
 impl InMemory {
     /// Returns a store of no limiters.
     #[must_use]
-    pub fn new(are_siblings: bool, are_wide: bool) -> Self {
-        Self { clock: ManualClock::new(), first: None, are_siblings, are_wide }
+    pub fn new(are_siblings: bool) -> Self {
+        Self { clock: ManualClock::new(), first: None, are_siblings }
     }
 }
 
@@ -62,7 +61,6 @@ impl Store for InMemory {
         let builder = MemoryLimiter::builder(policy.clone()).capacity(4_096);
         // Enough entries, because those of a log would be merged.
         let builder = builder.entries_per_key(10_000).clock(self.clock.clone());
-        let builder = if self.are_wide { builder.wide_states() } else { builder };
         let limiter = builder.build().expect("the settings are valid");
         Arc::new(self.first.insert(limiter).clone())
     }

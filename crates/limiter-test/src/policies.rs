@@ -48,6 +48,11 @@ pub fn any_alike() -> impl Strategy<Value = Vec<Policy>> {
     prop_oneof![4 => groups_of_singles(1..=3), 1 => any_several_alike()]
 }
 
+/// Returns one to three policies of one limit each, of the same family.
+pub fn any_singles_alike() -> impl Strategy<Value = Vec<Policy>> {
+    groups_of_singles(1..=3)
+}
+
 /// Returns two policies of the same families, with other quotas.
 pub fn any_two_alike() -> impl Strategy<Value = (Policy, Policy)> {
     groups_of_singles(2..=2).prop_filter_map("not two", |group| {
@@ -56,32 +61,52 @@ pub fn any_two_alike() -> impl Strategy<Value = (Policy, Policy)> {
     })
 }
 
+/// Returns policies of one family, some of which share their states.
 fn groups_of_singles(
     number: std::ops::RangeInclusive<usize>,
 ) -> impl Strategy<Value = Vec<Policy>> {
     let by_rate = vec((rate_algorithms(), quotas(), horizons()), number.clone());
-    // Much alike, so that no policy forgets what another one counts.
-    let near = (quotas(), vec((1..=3_u64, 1..=3_u32), number.clone())).prop_flat_map(
-        |(quota, factors)| {
-            let quotas = factors.into_iter().map(move |(permits, window)| {
-                Quota::new(quota.permits() * permits, quota.window() * window).unwrap_or(quota)
-            });
-            quotas.map(|quota| (rate_algorithms(), Just(quota), horizons())).collect::<Vec<_>>()
-        },
-    );
+    let of_one_rate_span =
+        spans_shared(quotas(), horizons(), number.clone()).prop_flat_map(|(quotas, horizon)| {
+            let limits = quotas
+                .into_iter()
+                .map(move |quota| (rate_algorithms(), Just(quota), Just(horizon)));
+            limits.collect::<Vec<_>>()
+        });
+    let numbers = number.clone();
     let by_window = window_families()
         .prop_flat_map(move |family| vec((family, windows(), horizons()), number.clone()));
-    prop_oneof![1 => by_rate, 1 => near, 3 => by_window].prop_filter_map(
-        "an algorithm that can't serve the quota",
-        |limits| {
+    let of_one_window = window_families().prop_flat_map(move |family| {
+        let quotas = spans_shared(windows(), horizons(), numbers.clone());
+        (family, quotas).prop_map(|(algorithm, (quotas, horizon))| {
+            quotas.into_iter().map(|quota| (algorithm, quota, horizon)).collect()
+        })
+    });
+    prop_oneof![1 => by_rate, 2 => of_one_rate_span, 2 => by_window, 2 => of_one_window]
+        .prop_filter_map("an algorithm that can't serve the quota", |limits: Vec<_>| {
             let policies = limits.into_iter().enumerate();
             let policies = policies.map(|(index, (algorithm, quota, horizon))| {
                 let names = ["test", "second", "third"];
                 policy(names.get(index)?, algorithm, quota, horizon)
             });
             policies.collect()
-        },
-    )
+        })
+}
+
+/// Returns quotas of one span, and a horizon for all of them: other permits within the same window, and other bursts in
+/// proportion.
+fn spans_shared(
+    quotas: impl Strategy<Value = Quota>,
+    horizons: impl Strategy<Value = Option<Duration>>,
+    number: std::ops::RangeInclusive<usize>,
+) -> impl Strategy<Value = (Vec<Quota>, Option<Duration>)> {
+    (quotas, vec(1..=5_u64, number), horizons).prop_map(|(quota, factors, horizon)| {
+        let scaled = factors.into_iter().map(|factor| {
+            let scaled = Quota::new(quota.permits() * factor, quota.window()).ok()?;
+            scaled.try_with_burst(quota.burst() * factor).ok()
+        });
+        (scaled.map(|scaled| scaled.unwrap_or(quota)).collect(), horizon)
+    })
 }
 
 /// Returns one to three policies of several limits: other permits in up to three times the time, so that

@@ -69,14 +69,6 @@ impl Scenario {
         std::iter::once(&self.policy).chain(&self.others)
     }
 
-    /// Returns each group of limits that share states: the first limits of all policies, the second
-    /// limits, and so on.
-    #[must_use]
-    pub fn limits(&self) -> Vec<Vec<&Limit>> {
-        let index = 0..self.policy.limits().len();
-        index.map(|index| self.policies().filter_map(|p| p.limits().get(index)).collect()).collect()
-    }
-
     /// Returns whether several policies take turns.
     #[must_use]
     pub fn is_mixed(&self) -> bool {

@@ -3,6 +3,7 @@
 mod bare;
 mod crowded;
 mod in_store;
+mod joint;
 mod memory;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 pub use bare::Bare;
 pub use crowded::Crowded;
 pub use in_store::{EPOCH, InStore, Process};
+pub use joint::{Joint, JointCharge};
 use limiter_core::{Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage};
 pub use memory::InMemory;
 

@@ -80,6 +80,7 @@ macro_rules! pages {
         /// [`Rule::set_policy`]: crate::Rule::set_policy
         /// [`several`]: crate::guide::several
         /// [`skip`]: crate::RateLimitLayer::skip
+        /// [span]: crate::Policy::identities
         /// [`switch_off`]: crate::RateLimitLayer::switch_off
         /// [`text`]: crate::refusal::text
         #[cfg_attr(

@@ -3,7 +3,6 @@
 pub(crate) mod log;
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;
-pub(crate) mod quotas;
 pub(crate) mod watch;
 
 use std::time::Duration;

@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 use limiter_core::{Error, Limiter, Policy, WaitingLimiter};
 
 pub use self::plans::Plans;
-use crate::{fields::Fields, observe::quotas::QuotaWatch};
+use crate::{fields::Fields, observe::log};
 
 /// A limiter's handle that a layer can use under one policy, with its header fields prepared.
 ///
@@ -31,51 +31,38 @@ struct Inner {
     /// The same limiter, if callers can wait for it.
     waiting: Option<Arc<dyn WaitingLimiter>>,
     fields: Fields,
-    /// Shared with the plan that this one was made from.
-    quotas: Arc<QuotaWatch>,
 }
 
 impl Plan {
     /// Returns the plan of `limiter`'s policy. It can't delay requests.
     pub fn new(limiter: impl Limiter + 'static) -> Self {
-        Self::of(Arc::new(limiter), None, None)
+        Self::of(Arc::new(limiter), None)
     }
 
     /// Returns the plan of `limiter`'s policy, which can delay requests.
     pub fn waiting(limiter: impl WaitingLimiter + 'static) -> Self {
-        Self::of_waiting(Arc::new(limiter), None)
+        Self::of_waiting(Arc::new(limiter))
     }
 
-    fn of_waiting(limiter: Arc<dyn WaitingLimiter>, quotas: Option<Arc<QuotaWatch>>) -> Self {
-        Self::of(Arc::clone(&limiter) as Arc<dyn Limiter>, Some(limiter), quotas)
+    fn of_waiting(limiter: Arc<dyn WaitingLimiter>) -> Self {
+        Self::of(Arc::clone(&limiter) as Arc<dyn Limiter>, Some(limiter))
     }
 
-    fn of(
-        limiter: Arc<dyn Limiter>,
-        waiting: Option<Arc<dyn WaitingLimiter>>,
-        quotas: Option<Arc<QuotaWatch>>,
-    ) -> Self {
+    fn of(limiter: Arc<dyn Limiter>, waiting: Option<Arc<dyn WaitingLimiter>>) -> Self {
         let fields = Fields::new(limiter.policy());
-        let quotas = quotas.unwrap_or_else(|| Arc::new(QuotaWatch::new(limiter.policy().clone())));
-        Self(Arc::new(Inner { limiter, waiting, fields, quotas }))
+        Self(Arc::new(Inner { limiter, waiting, fields }))
     }
 
     /// Returns a plan on the same states under `policy`.
-    ///
-    /// If the limiter can know [only so many quotas](Limiter::known_quotas), a new one sets the gauge
-    /// `ratelimit_known_quotas_ratio`, and the one with which 80 % are known is logged as a warning.
     ///
     /// # Errors
     ///
     /// As [`Limiter::with_policy`].
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
-        let quotas = Some(Arc::clone(&self.0.quotas));
-        let plan = match &self.0.waiting {
-            Some(limiter) => Self::of_waiting(limiter.waiting_with_policy(policy)?, quotas),
-            None => Self::of(self.0.limiter.with_policy(policy)?, None, quotas),
-        };
-        plan.0.quotas.plan_made(plan.limiter());
-        Ok(plan)
+        Ok(match &self.0.waiting {
+            Some(limiter) => Self::of_waiting(limiter.waiting_with_policy(policy)?),
+            None => Self::of(self.0.limiter.with_policy(policy)?, None),
+        })
     }
 
     /// Returns the policy that is enforced.
@@ -92,6 +79,16 @@ impl Plan {
 
     pub(crate) fn waiting_limiter(&self) -> Option<&dyn WaitingLimiter> {
         self.0.waiting.as_deref()
+    }
+
+    /// Logs under which limits all keys begin fresh, because `next` replaces this plan of the rule or tier `name`.
+    ///
+    /// Only of a limiter in memory: what a key owes in a store is converted where the quota changes.
+    pub(crate) fn log_resets_by(&self, name: &str, next: &Self) {
+        let limits = self.policy().limits_reset_by(next.policy());
+        if self.limiter().store() == "memory" && !limits.is_empty() {
+            log::limits_reset(name, &limits);
+        }
     }
 
     pub(crate) fn fields(&self) -> &Fields {

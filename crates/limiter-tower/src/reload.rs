@@ -54,7 +54,7 @@ impl Reload {
         for (rule, policy) in rules.iter().filter_map(|rule| Some((rule, of(rule)?))) {
             let plan = rule.live().plan.get().with_policy(policy)?;
             let rule = rule.clone();
-            self.changes.push(Box::new(move || rule.live().plan.set(plan)));
+            self.changes.push(Box::new(move || rule.set_plan(plan)));
         }
         Ok(self)
     }
@@ -73,7 +73,7 @@ impl Reload {
         Ok(self)
     }
 
-    /// Enforces all of them from now on. Keys keep their debts.
+    /// Enforces all of them from now on. What keys keep is as by [`Rule::set_policy`].
     pub fn apply(self) {
         self.changes.into_iter().for_each(|change| change());
     }

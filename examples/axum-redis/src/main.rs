@@ -99,7 +99,7 @@ fn watch(path: &str, text: String, rule: &Rule, plans: &Plans) {
     }
 }
 
-/// Enforces the limits in `text` for as many keys as it says. Customers keep their debts.
+/// Enforces the limits in `text` for as many keys as it says. Customers keep what they have used.
 fn reload(text: &str, rule: &Rule, plans: &Plans) -> Result<()> {
     let Settings { rollout, limits, .. } = toml::from_str(text)?;
     let mode = Mode::sample(rollout.enforced_percent)?;

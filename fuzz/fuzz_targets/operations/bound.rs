@@ -11,13 +11,27 @@ use crate::LATEST;
 pub struct Bound {
     /// Whether the policies have one limit, by GCRA.
     applies: bool,
-    largest_burst: u64,
-    /// The highest rate, and the sum of all rates, in permits a nanosecond with 64 binary places.
-    rates: [u128; 2],
-    /// Whether permits were promised for later.
-    promised: bool,
+    spans: Vec<Span>,
     /// `None` for a key that is not checked.
-    admitted: [Option<Vec<(Timestamp, u64)>>; 4],
+    admitted: [Option<Vec<Admitted>>; 4],
+}
+
+/// What is known of the policies that share states.
+struct Span {
+    identity: String,
+    /// The longest time in which a burst recovers, in nanoseconds with 32 binary places.
+    burst: u128,
+    /// The longest time in which a permit recovers.
+    permit: u128,
+}
+
+struct Admitted {
+    at: Timestamp,
+    permits: u64,
+    /// The index in `spans`.
+    span: usize,
+    /// The time in which a permit recovers.
+    price: u128,
 }
 
 /// Where an admission is recorded.
@@ -33,39 +47,45 @@ impl Bound {
             policy.limits(),
             [only] if matches!(only.algorithm(), Algorithm::Gcra | Algorithm::LeakyQueue { .. })
         );
-        let admitted = [const { Some(Vec::new()) }; 4];
-        let mut bound =
-            Self { applies, largest_burst: 0, rates: [0, 0], promised: false, admitted };
-        bound.add(policy);
-        bound
+        Self { applies, spans: Vec::new(), admitted: [const { Some(Vec::new()) }; 4] }
     }
 
-    /// Adds a policy that takes turns with the others.
-    pub fn add(&mut self, policy: &Policy) {
-        let quota = policy.limits()[0].quota();
-        self.largest_burst = self.largest_burst.max(quota.burst());
-        let rate = (u128::from(quota.permits()) << 64).div_ceil(quota.window().as_nanos());
-        self.rates = [self.rates[0].max(rate), self.rates[1].saturating_add(rate)];
-    }
-
-    /// Permits are promised for later from now on.
-    pub fn promise(&mut self) {
-        self.promised = true;
-    }
-
-    pub fn admit(&mut self, key: u8, at: Timestamp, cost: Cost) -> Option<Admission> {
+    pub fn admit(
+        &mut self,
+        key: u8,
+        policy: &Policy,
+        at: Timestamp,
+        cost: Cost,
+    ) -> Option<Admission> {
         if at > LATEST {
             self.forget(key);
         }
+        let (span, price) = self.span_of(policy);
         let admitted = self.admitted[usize::from(key)].as_mut()?;
-        admitted.push((at, cost.get()));
+        admitted.push(Admitted { at, permits: cost.get(), span, price });
         Some(Admission { key, index: admitted.len() - 1 })
+    }
+
+    /// Returns the index of the span that a policy belongs to, and the time in which one of its permits recovers.
+    fn span_of(&mut self, policy: &Policy) -> (usize, u128) {
+        let (identity, quota) = (&policy.identities()[0], policy.limits()[0].quota());
+        let price = (quota.window().as_nanos() << 32) / u128::from(quota.permits());
+        let burst = price * u128::from(quota.burst());
+        let known = self.spans.iter().position(|span| span.identity == *identity);
+        let index = known.unwrap_or(self.spans.len());
+        match self.spans.get_mut(index) {
+            Some(span) => {
+                (span.burst, span.permit) = (span.burst.max(burst), span.permit.max(price));
+            }
+            None => self.spans.push(Span { identity: identity.clone(), burst, permit: price }),
+        }
+        (index, price)
     }
 
     /// Permits that came back count as never taken.
     pub fn give_back(&mut self, Admission { key, index }: Admission, permits: u64) {
         if let Some(admitted) = &mut self.admitted[usize::from(key)] {
-            admitted[index].1 -= permits;
+            admitted[index].permits -= permits;
         }
     }
 
@@ -73,26 +93,26 @@ impl Bound {
         self.admitted[usize::from(key)] = None;
     }
 
-    /// Checks that no trailing window of a key admitted more than the largest burst and what the
-    /// highest rate gives, and one permit for the time that is rounded.
-    ///
-    /// Promised permits drain before they are due once another quota charges behind them, so with
-    /// promises the rates add up.
+    /// Checks that in no trailing window, the permits of a key under policies of one span take longer to recover than
+    /// the window and a burst, and one permit for the time that is rounded.
     pub fn check(self) {
         if !self.applies {
             return;
         }
-        let rate = self.rates[usize::from(self.promised)];
         for mut admitted in self.admitted.into_iter().flatten() {
-            admitted.sort_unstable();
-            for (index, (start, _)) in admitted.iter().enumerate() {
-                let mut permits = 0;
-                for (end, cost) in admitted.iter().skip(index).take(200) {
-                    permits += u128::from(*cost);
-                    let nanos = end.saturating_since(*start).as_nanos();
-                    let refilled = (nanos * rate) >> 64;
-                    let most = u128::from(self.largest_burst) + refilled + 1;
-                    assert!(permits <= most, "{permits} from {start:?} to {end:?}: above {most}");
+            admitted.sort_unstable_by_key(|admitted| admitted.at);
+            for (index, Span { burst, permit, .. }) in self.spans.iter().enumerate() {
+                let of_span: Vec<_> = admitted.iter().filter(|it| it.span == index).collect();
+                for (start, first) in of_span.iter().enumerate() {
+                    let mut taken = 0;
+                    for Admitted { at, permits, price, .. } in of_span.iter().skip(start).take(200)
+                    {
+                        taken += u128::from(*permits) * price;
+                        let time = at.saturating_since(first.at).as_nanos() << 32;
+                        let most = burst + time + permit;
+                        let from = first.at;
+                        assert!(taken <= most, "{taken} from {from:?} to {at:?}: above {most}");
+                    }
                 }
             }
         }

@@ -277,6 +277,26 @@ async fn a_changed_limit_is_followed_at_once() {
     requests.abort();
 }
 
+/// Each pace has another span, so that a limiter in memory has no state for it yet.
+#[tokio::test(start_paused = true)]
+async fn a_slower_pace_after_each_response_gives_no_new_burst() {
+    let log = Log::default();
+    let client = client(&unlimited(), &log, |index| {
+        let policy = format!(r#""api";q={};w=60;limiter-burst=400"#, 600 - index);
+        response(200, &[("ratelimit-policy", &policy)])
+    });
+    let start = Instant::now();
+    send_all(&client, "a.example", 200).await;
+    let sent = log.since(start);
+    // A quarter of the announced burst at once, and then at most 600 in a minute.
+    for (index, at) in sent.iter().enumerate() {
+        let most = 100.0 + at.as_secs_f64() * 10.0;
+        assert!((index as f64) < most + 1.0, "{index} after {at:?}");
+    }
+    // By the slowest pace, of 400 in a minute, the last one is sent after 15 s.
+    assert!(sent[199] < Duration::from_secs(16), "{:?}", sent[199]);
+}
+
 /// Names and values of which servers make their fields, and others.
 fn any_fields() -> impl Strategy<Value = Vec<(String, String)>> {
     let names = vec![

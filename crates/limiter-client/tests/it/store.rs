@@ -34,6 +34,8 @@ pub(crate) enum Now {
     Fails = 1,
     /// It fails, and the limiter itself admits what it can't count.
     Admits = 2,
+    /// It works, and takes no other policy.
+    KeepsPolicy = 3,
 }
 
 impl Store {
@@ -53,7 +55,7 @@ impl Store {
         &self,
         work: impl FnOnce(&MemoryLimiter<TokioClock>) -> LimiterFuture<T>,
     ) -> LimiterFuture<T> {
-        if self.is(Now::Works) {
+        if self.is(Now::Works) || self.is(Now::KeepsPolicy) {
             return work(&self.limiter);
         }
         LimiterFuture::pending(async { Err(Error::new(ErrorKind::Unavailable, "no connection")) })
@@ -126,6 +128,9 @@ impl WaitingLimiter for Store {
     }
 
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
+        if self.is(Now::KeepsPolicy) {
+            return Err(Error::new(ErrorKind::InvalidSetting, "no other policy"));
+        }
         let limiter = self.limiter.with_policy(policy)?;
         Ok(Arc::new(Self { limiter, state: Arc::clone(&self.state) }))
     }

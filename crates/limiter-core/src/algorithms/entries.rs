@@ -2,8 +2,6 @@
 
 use alloc::collections::VecDeque;
 
-use smallvec::SmallVec;
-
 /// A key's entries. Fresh has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entries {
@@ -11,29 +9,20 @@ pub struct Entries {
     pub(super) entries: VecDeque<Entry>,
     /// The sum of the counts.
     pub(super) total: u64,
-    /// The quotas that count these entries, one for each length.
-    pub(super) writers: SmallVec<[Writer; 1]>,
-    /// The largest limit that has been charged since there were no entries. No quota that has charged them
-    /// has to find more permits.
-    largest: u64,
     /// How many entries there may be. Beyond, new permits join the newest entry.
     room: usize,
 }
 
-/// The most quotas of different lengths that one state keeps apart.
-const MOST_WRITERS: usize = 4;
-
 /// Permits that were taken in one slot. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When the last of its permits was taken. Not the start of its slot: another quota has other
-    /// slots.
+    /// When the last of its permits was taken.
     pub at: u64,
     /// How many they are.
     pub count: u64,
 }
 
-/// How long a quota counts entries. In nanoseconds.
+/// How long entries count. In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     /// How long a slot is.
@@ -54,70 +43,26 @@ impl Span {
     }
 }
 
-/// A quota that has charged a state, and may count its entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Writer {
-    /// For how long it counts them.
-    pub span: Span,
-    /// How far ahead its entries can be, in nanoseconds.
-    pub horizon: u64,
-    /// When its newest permits were taken. Once these have ended, it counts nothing.
-    pub newest: u64,
-}
-
-impl Writer {
-    /// Returns when it will not count permits any more that were taken at `at`, by itself or by others.
-    fn end_of(&self, at: u64) -> u64 {
-        self.span.end_of(at.min(self.newest))
-    }
-
-    /// Counts all that this or another writer counts.
-    fn join(&mut self, other: Self) {
-        if self.span != other.span {
-            // Slots of two lengths share no grid.
-            self.span = Span { slot: 1, length: self.span.length.max(other.span.length) };
-        }
-        self.horizon = self.horizon.max(other.horizon);
-        self.newest = self.newest.max(other.newest);
-    }
-}
-
 impl Default for Entries {
     fn default() -> Self {
-        let (entries, writers) = (VecDeque::new(), SmallVec::new());
-        Self { entries, total: 0, writers, largest: 0, room: usize::MAX }
+        Self { entries: VecDeque::new(), total: 0, room: usize::MAX }
+    }
+}
+
+/// The oldest first.
+impl FromIterator<Entry> for Entries {
+    fn from_iter<I: IntoIterator<Item = Entry>>(entries: I) -> Self {
+        let entries = VecDeque::from_iter(entries);
+        let total = entries.iter().map(|entry| entry.count).sum();
+        Self { entries, total, ..Self::default() }
     }
 }
 
 impl Entries {
-    /// Returns the state of these entries, the oldest first. `largest` is the largest limit that has been charged.
-    #[must_use]
-    pub fn new(
-        entries: impl IntoIterator<Item = Entry>,
-        writers: impl IntoIterator<Item = Writer>,
-        largest: u64,
-    ) -> Self {
-        let (entries, writers) = (VecDeque::from_iter(entries), writers.into_iter().collect());
-        let total = entries.iter().map(|entry| entry.count).sum();
-        Self { entries, total, writers, largest, room: usize::MAX }
-    }
-
     /// Returns the entries, the oldest first.
     #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.entries.iter()
-    }
-
-    /// Returns the quotas that count these entries.
-    #[must_use]
-    pub fn writers(&self) -> &[Writer] {
-        &self.writers
-    }
-
-    /// Returns the largest limit that has been charged since there were no entries.
-    #[must_use]
-    pub const fn largest(&self) -> u64 {
-        self.largest
     }
 
     /// Returns for how many entries memory is allocated.
@@ -153,7 +98,7 @@ impl Entries {
             let merged = newest.map(|newest| Entry { at: newest.at, count: rest });
             self.entries.range(..kept).copied().chain(merged).collect()
         };
-        Self { entries, writers: self.writers.clone(), room: usize::MAX, ..*self }
+        Self { entries, total: self.total, room: usize::MAX }
     }
 
     /// Forgets all entries.
@@ -161,20 +106,35 @@ impl Entries {
         *self = Self { room: self.room, ..Self::default() };
     }
 
-    /// Returns whether `span` is that of all quotas that count these entries.
-    pub(super) fn are_counted_only_for(&self, span: Span) -> bool {
-        self.writers.iter().all(|writer| writer.span == span)
+    /// Returns the permits that count at `now`, and the index of the first of their entries.
+    pub(super) fn counted(&self, span: Span, now: u64) -> (u64, usize) {
+        let ended = self.entries.iter().take_while(|entry| span.end_of(entry.at) <= now);
+        ended.fold((self.total, 0), |(total, first), entry| (total - entry.count, first + 1))
     }
 
-    /// Returns when permits will not count any more, for any quota, that were taken at `at`.
-    pub(super) fn end_of(&self, at: u64) -> u64 {
-        self.writers.iter().map(|writer| writer.end_of(at)).max().unwrap_or(0)
+    /// Returns the permits that were taken in the slot of `at`, and the index of the first of their entries.
+    pub(super) fn in_slot(&self, span: Span, at: u64) -> (u64, usize) {
+        let slot = span.slot_of(at);
+        let first = self.entries.partition_point(|entry| span.slot_of(entry.at) < slot);
+        (self.entries.range(first..).map(|entry| entry.count).sum(), first)
     }
 
-    /// Returns how far ahead of now the newest entry can be.
-    pub(super) fn reach(&self) -> u64 {
-        let reaches = self.writers.iter().map(|writer| writer.horizon.max(writer.span.slot));
-        reaches.max().unwrap_or(0)
+    /// Returns from which moment on, `at` or later, at most `room` of these permits count.
+    pub(super) fn fits_at(
+        &self,
+        span: Span,
+        (mut total, first): (u64, usize),
+        room: u64,
+        mut at: u64,
+    ) -> u64 {
+        for entry in self.entries.range(first..) {
+            if total <= room {
+                break;
+            }
+            total -= entry.count;
+            at = at.max(span.end_of(entry.at));
+        }
+        at
     }
 
     fn drop_oldest(&mut self) {
@@ -183,13 +143,10 @@ impl Entries {
         }
     }
 
-    /// Drops what no quota counts any more at `now`.
-    pub(super) fn drop_ended(&mut self, now: u64) {
-        while self.entries.front().is_some_and(|oldest| self.end_of(oldest.at) <= now) {
+    /// Drops what does not count any more at `now`.
+    pub(super) fn drop_ended(&mut self, span: Span, now: u64) {
+        while self.entries.front().is_some_and(|oldest| span.end_of(oldest.at) <= now) {
             self.drop_oldest();
-        }
-        if self.writers.len() > 1 {
-            self.writers.retain(|writer| writer.end_of(u64::MAX) > now);
         }
         let (allocated, used) = (self.allocated(), self.entries.len());
         if used == 0 {
@@ -197,24 +154,6 @@ impl Entries {
         } else if allocated > 4 * used.max(4) {
             // So that a burst does not keep its memory; seldom enough to cost nothing on average.
             self.entries.shrink_to(2 * used);
-        }
-    }
-
-    /// Drops the oldest permits that no quota has to find, one with this limit included: those before as
-    /// many as the largest limit. Permits that are reserved for later don't count among these, because they
-    /// may be refunded.
-    pub(super) fn drop_surplus(&mut self, now: u64, limit: u64) {
-        self.largest = self.largest.max(limit);
-        if self.writers.len() < 2 {
-            return;
-        }
-        let later = self.entries.iter().rev().take_while(|entry| entry.at > now);
-        let later: u64 = later.map(|entry| entry.count).sum();
-        while let Some(oldest) = self.entries.front()
-            && oldest.at <= now
-            && self.total - later - oldest.count >= self.largest
-        {
-            self.drop_oldest();
         }
     }
 
@@ -232,19 +171,13 @@ impl Entries {
         }
     }
 
-    /// Adds permits that are charged at `now` for the writer's newest moment, and returns the time of their
-    /// entry. They join the newest entry if it is later, if both are in one slot of every quota, or if the
-    /// state may not have another entry.
-    pub(super) fn enter(&mut self, writer: Writer, now: u64, count: u64) -> u64 {
-        let at = writer.newest;
-        self.add_writer(writer);
+    /// Adds permits that are charged at `now` for the moment `at`, and returns the time of their entry. They join the
+    /// newest entry if it is later, if both are in one slot, or if the state may not have another entry.
+    pub(super) fn enter(&mut self, span: Span, now: u64, at: u64, count: u64) -> u64 {
         let count = count.min(u64::MAX - self.total);
         self.total += count;
-        let newest = self.entries.back().map(|newest| newest.at);
-        let is_in_slot = |it: &Writer| {
-            newest.is_some_and(|newest| it.span.slot_of(newest) >= it.span.slot_of(at))
-        };
-        let needs_entry = !self.writers.iter().all(is_in_slot) && self.make_room(now);
+        let is_in_slot = |newest: &Entry| span.slot_of(newest.at) >= span.slot_of(at);
+        let needs_entry = !self.entries.back().is_some_and(is_in_slot) && self.make_room(now);
         match self.entries.back_mut() {
             Some(last) if !needs_entry => {
                 last.at = last.at.max(at);
@@ -275,8 +208,7 @@ impl Entries {
     }
 
     /// Merges entries to the latest of their dates, the more the older they are, until a quarter of the entries
-    /// is free. So permits come back later by a part of their age, and the newest ones, which a shorter quota
-    /// counts beside a longer one, hardly later.
+    /// is free. So permits come back later by a part of their age.
     fn merge(&mut self, now: u64) {
         let used = self.entries.len();
         // Reserved permits keep their moments. With enough others, a factor exists.
@@ -307,17 +239,6 @@ impl Entries {
                     self.entries.push_back(next);
                 }
             }
-        }
-    }
-
-    fn add_writer(&mut self, writer: Writer) {
-        let is_full = self.writers.len() == MOST_WRITERS;
-        if let Some(own) = self.writers.iter_mut().find(|other| other.span == writer.span) {
-            own.join(writer);
-        } else if is_full && let Some(last) = self.writers.last_mut() {
-            last.join(writer);
-        } else {
-            self.writers.push(writer);
         }
     }
 }

@@ -3,11 +3,10 @@
 use core::time::Duration;
 
 use super::{
-    counted::{Counted, most_chargeable},
-    entries::{Entries, Entry, Span, Writer},
+    entries::{Entries, Entry, Span},
     nanos::{LAST, nanos},
     pace::Pace,
-    transition::{Refunded, Transition},
+    transition::{Refunded, Transition, most_chargeable},
 };
 use crate::{
     Cost, Quota, Slots, Timestamp, Usage,
@@ -23,8 +22,7 @@ use crate::{
 /// window, unless the window is loose. In a paced window each slot has a ceiling of its own.
 ///
 /// Each entry is added once and dropped once, so a check of one permit takes constant time on
-/// average. A check of `n` permits may read `n` entries, and so may one on a state that a quota with
-/// another window wrote.
+/// average. A check of `n` permits may read `n` entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger {
     limit: u64,
@@ -79,11 +77,6 @@ impl Ledger {
         Self { largest: self.limit.div_ceil(slots), pace, ..self }
     }
 
-    /// Returns the entries as this quota counts them.
-    const fn counted<'a>(&self, entries: &'a Entries) -> Counted<'a> {
-        Counted { entries, span: self.span }
-    }
-
     /// Returns the index of the entry of a charge, if it counts at `now`.
     fn entry_of(&self, state: &Entries, now: Timestamp, charge: &Charge) -> Option<usize> {
         let taken_at = charge.marks.first();
@@ -91,7 +84,7 @@ impl Ledger {
         // Otherwise its own entry has expired, and this is a later one.
         let counts = |entry: &Entry| {
             let is_own = self.span.slot_of(entry.at) == self.span.slot_of(taken_at);
-            is_own && self.counted(state).end_of(entry) > nanos(now)
+            is_own && self.span.end_of(entry.at) > nanos(now)
         };
         state.entries.get(index).is_some_and(counts).then_some(index)
     }
@@ -99,10 +92,6 @@ impl Ledger {
     /// Returns whether no later slot than that of `now` has begun: otherwise nothing is left of the present.
     fn is_present(&self, state: &Entries, now: u64) -> bool {
         state.entries.back().is_none_or(|last| self.span.slot_of(last.at) <= now)
-    }
-
-    fn writer(&self, newest: u64) -> Writer {
-        Writer { span: self.span, horizon: self.horizon, newest }
     }
 
     /// Returns whether each permit has an entry of its own, so that a state can be large.
@@ -115,8 +104,11 @@ impl Ledger {
     /// Of an exact log, the newest entries that fit into the limit beside these permits are merged. No wait depends
     /// on their dates: all of these permits fit as soon as the older entries have left.
     pub(super) fn copy_for(&self, state: &Entries, permits: u64) -> Entries {
-        let is_partial = self.is_log() && state.are_counted_only_for(self.span);
-        state.copy_merging_newest(if is_partial { self.limit.saturating_sub(permits) } else { 0 })
+        state.copy_merging_newest(if self.is_log() {
+            self.limit.saturating_sub(permits)
+        } else {
+            0
+        })
     }
 
     /// Returns the first moment from `now` on at which a cost fits, which may be 0: `None` for never.
@@ -127,9 +119,9 @@ impl Ledger {
         }
         // Behind what was promised for later.
         let earliest = state.entries.back().map_or(now, |last| self.span.slot_of(last.at).max(now));
-        let counted = self.counted(state);
-        let fits_at = counted.fits_at(counted.at(now), self.limit - cost, earliest);
-        Some(self.pace.map_or(fits_at, |pace| pace.fits_at(counted, fits_at, cost)))
+        let counted = state.counted(self.span, now);
+        let fits_at = state.fits_at(self.span, counted, self.limit - cost, earliest);
+        Some(self.pace.map_or(fits_at, |pace| pace.fits_at(state, self.span, fits_at, cost)))
     }
 }
 
@@ -137,7 +129,7 @@ impl Transition for Ledger {
     type State = Entries;
 
     fn is_possible(&self, state: &Entries, now: Timestamp) -> bool {
-        let latest = nanos(now).saturating_add(state.reach());
+        let latest = nanos(now).saturating_add(self.horizon.max(self.span.slot));
         state.entries.back().is_none_or(|last| last.at <= latest)
     }
 
@@ -148,15 +140,10 @@ impl Transition for Ledger {
             // A loose window counts the present slot for less than a whole window.
             let at = if self.loose { self.span.slot_of(now + self.span.slot - 1) } else { now };
             let count = state.total.max(self.limit);
-            // As long as the quotas count it that wrote the state.
-            let mut writers = core::mem::take(&mut state.writers);
-            writers.iter_mut().for_each(|writer| writer.newest = at);
             state.clear();
-            state.writers = writers;
-            let horizon = self.horizon.max(at - now);
-            state.enter(Writer { horizon, ..self.writer(at) }, now, count);
+            state.enter(self.span, now, at, count);
         }
-        state.drop_ended(now);
+        state.drop_ended(self.span, now);
         !is_possible
     }
 
@@ -167,9 +154,7 @@ impl Transition for Ledger {
     }
 
     fn charge(&self, state: &mut Entries, now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
-        let now = nanos(now);
-        state.drop_surplus(now, self.limit);
-        Marks::one(state.enter(self.writer(nanos(at)), now, cost.get()))
+        Marks::one(state.enter(self.span, nanos(now), nanos(at), cost.get()))
     }
 
     fn most_chargeable(&self, state: &Entries, now: Timestamp) -> u64 {
@@ -177,7 +162,7 @@ impl Transition for Ledger {
         if !self.is_present(state, now) {
             return 0;
         }
-        most_chargeable(self.limit, self.counted(state).at(now).0, state.total)
+        most_chargeable(self.limit, state.counted(self.span, now).0, state.total)
     }
 
     fn refundable(
@@ -200,22 +185,23 @@ impl Transition for Ledger {
     }
 
     fn usage(&self, state: &Entries, now: Timestamp) -> Usage {
-        let now = nanos(now);
-        let last = state.entries.back();
-        let counted = self.counted(state);
-        let end = last.map_or(now, |last| counted.end_of(last));
-        let room = self.limit.saturating_sub(counted.at(now).0);
-        let room_in_slot = self.pace.map_or(u64::MAX, |pace| pace.room(counted, now));
-        let remaining = if self.is_present(state, now) { room.min(room_in_slot) } else { 0 };
-        Usage::new(self.largest, remaining, Duration::from_nanos(end.saturating_sub(now)))
+        let at = nanos(now);
+        let room = self.limit.saturating_sub(state.counted(self.span, at).0);
+        let room_in_slot = self.pace.map_or(u64::MAX, |pace| pace.room(state, self.span, at));
+        let remaining = if self.is_present(state, at) { room.min(room_in_slot) } else { 0 };
+        Usage::new(self.largest, remaining, self.fresh_after(state, now))
+    }
+
+    fn reach(&self) -> Duration {
+        Duration::from_nanos(self.horizon.max(self.span.slot) + self.span.length)
     }
 
     fn fresh_after(&self, state: &Entries, now: Timestamp) -> Duration {
-        let end = state.entries.back().map_or(0, |last| state.end_of(last.at));
+        let end = state.entries.back().map_or(0, |last| self.span.end_of(last.at));
         Duration::from_nanos(end.saturating_sub(nanos(now)))
     }
 
-    fn longest_delay(&self, _state: &Entries, _now: Timestamp) -> Duration {
+    fn horizon(&self) -> Duration {
         Duration::from_nanos(self.horizon)
     }
 }

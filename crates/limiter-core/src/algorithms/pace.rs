@@ -1,6 +1,6 @@
 //! The ceilings of a paced window's slots.
 
-use super::counted::Counted;
+use super::entries::{Entries, Span};
 use crate::ticks::whole;
 
 /// Permits spread over the slots of a window, so that the ceilings of two slots differ by at most
@@ -13,21 +13,18 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Returns how many permits the slot of `now` has left.
-    pub(super) fn room(self, counted: Counted<'_>, now: u64) -> u64 {
-        self.ceiling(now / counted.span.slot).saturating_sub(counted.in_slot(now).0)
+    pub(super) fn room(self, entries: &Entries, span: Span, now: u64) -> u64 {
+        self.ceiling(now / span.slot).saturating_sub(entries.in_slot(span, now).0)
     }
 
-    /// Returns the first moment from `at` on at which a slot has room for `cost`: when enough of what
-    /// another quota took in this slot is over, or in a later slot whose ceiling is high enough.
-    pub(super) fn fits_at(self, counted: Counted<'_>, at: u64, cost: u64) -> u64 {
-        let slot = at / counted.span.slot;
-        if let Some(room) = self.ceiling(slot).checked_sub(cost) {
-            let fits_at = counted.fits_at(counted.in_slot(at), room, at);
-            if fits_at / counted.span.slot == slot {
-                return fits_at;
-            }
+    /// Returns the first moment from `at` on at which a slot has room for `cost`: this one, or a later one whose ceiling is
+    /// high enough.
+    pub(super) fn fits_at(self, entries: &Entries, span: Span, at: u64, cost: u64) -> u64 {
+        let slot = at / span.slot;
+        if entries.in_slot(span, at).0.saturating_add(cost) <= self.ceiling(slot) {
+            return at;
         }
-        self.next_with(cost, slot + 1).saturating_mul(counted.span.slot)
+        self.next_with(cost, slot + 1).saturating_mul(span.slot)
     }
 
     /// Returns the ceiling of the slot with this number since the clock's zero.

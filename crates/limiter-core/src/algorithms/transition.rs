@@ -11,13 +11,13 @@ use crate::{
 ///
 /// A transition reads no clock, takes no lock and awaits nothing, so any store can run it. A store
 /// keeps one state a key and serialises the transitions of that key. Each begins with
-/// [`advance`](Self::advance), then decides, then charges. A state names the quota that wrote it
-/// wherever its numbers mean nothing without it, so different quotas may take turns on one key.
+/// [`advance`](Self::advance), then decides, then charges. A state is the algorithm's own numbers and names no quota:
+/// quotas of one [span](crate::Policy::identities) share it.
 pub trait Transition {
     /// What is stored of a key. Its default is the fresh state, which an absent key has.
     type State: Clone + fmt::Debug + Default;
 
-    /// Returns whether some quota can have left `state` by `now`. An impossible state was left
+    /// Returns whether some quota of this span can have left `state` by `now`. An impossible state was left
     /// before the clock stepped back, or is corrupt.
     fn is_possible(&self, state: &Self::State, now: Timestamp) -> bool;
 
@@ -34,7 +34,7 @@ pub trait Transition {
     fn charge(&self, state: &mut Self::State, now: Timestamp, at: Timestamp, cost: Cost) -> Marks;
 
     /// Returns how many permits [`force_charge`](Self::force_charge) charges at most: no fewer than fit at
-    /// `now`. Of several limits, the fewest.
+    /// `now`.
     ///
     /// By GCRA, until the debt is that of a burst and the horizon. By other algorithms, any number until more
     /// than the limit counts, and then none: if it were none as soon as the limit is reached, a request that
@@ -50,14 +50,12 @@ pub trait Transition {
         permits: u64,
     ) -> Refunded;
 
-    /// Gives back up to `permits` of a charge that this quota made, as far as they still count.
+    /// Gives back up to `permits` of a charge by this quota, as far as they still count.
     fn give_back(&self, state: &mut Self::State, now: Timestamp, charge: &Charge, permits: u64);
 
-    /// Gives back up to `permits` of a charge that this quota made, and returns how many came back: of
-    /// several limits, the most that came back to one.
+    /// Gives back up to `permits` of a charge by this quota, and returns how many came back.
     ///
-    /// Before the moment that it was charged for, a charge comes back whole in all limits, or not at all:
-    /// what is reserved behind it relies on the rest. A charge that was made later than `now`, before the
+    /// Before the moment that it was charged for, a charge comes back whole, or not at all: what is reserved behind it relies on the rest. A charge that was made later than `now`, before the
     /// clock stepped back, gives back nothing.
     fn refund(
         &self,
@@ -77,15 +75,13 @@ pub trait Transition {
     /// Returns how far the permits are used up at `now`.
     fn usage(&self, state: &Self::State, now: Timestamp) -> Usage;
 
-    /// Returns the usage of the limit that makes `cost` wait.
-    fn refusing(&self, state: &Self::State, now: Timestamp, _cost: Cost) -> Usage {
-        self.usage(state, now)
-    }
+    /// Returns how far ahead permits may be promised.
+    fn horizon(&self) -> Duration;
 
-    /// Returns how far ahead of `now` permits may be promised.
-    fn longest_delay(&self, state: &Self::State, now: Timestamp) -> Duration;
+    /// Returns the longest for which a possible state is not fresh, under any quota of this span.
+    fn reach(&self) -> Duration;
 
-    /// Returns the time until `state` equals a fresh one for every quota that takes turns.
+    /// Returns the time until `state` equals a fresh one.
     fn fresh_after(&self, state: &Self::State, now: Timestamp) -> Duration;
 
     /// Returns whether `state` equals a fresh one at `now`, so that it may be forgotten.
@@ -103,9 +99,9 @@ pub trait Transition {
         within: Duration,
     ) -> (Decision, Option<Charge>) {
         let wait = self.wait(state, now, cost);
-        let is_soon = |wait: &Duration| *wait <= within && *wait <= self.longest_delay(state, now);
+        let is_soon = |wait: &Duration| *wait <= within && *wait <= self.horizon();
         let Some(delay) = wait.filter(|wait| wait.is_zero() || is_soon(wait)) else {
-            return (Decision::refused(self.refusing(state, now, cost), wait), None);
+            return (Decision::refused(self.usage(state, now), wait), None);
         };
         let at = now.saturating_add(delay);
         let marks = self.charge(state, now, at, cost);
@@ -125,9 +121,7 @@ pub trait Transition {
     }
 
     /// Charges `cost` at `now` whether or not it fits, up to [`most_chargeable`](Self::most_chargeable), and
-    /// returns an admission. Without a charge if that is nothing. Each of several limits is charged up to
-    /// its own bound, and the charge has the fewest permits that one of them was charged. The state has been
-    /// advanced to `now`.
+    /// returns an admission. Without a charge if that is nothing. The state has been advanced to `now`.
     fn force_charge(
         &self,
         state: &mut Self::State,
@@ -159,5 +153,17 @@ impl Refunded {
     /// Returns what came back of a charge, in whole permits.
     pub(super) const fn of(charge: &Charge, permits: u64) -> Self {
         Self { permits, is_whole: permits == charge.cost.get() }
+    }
+}
+
+/// Returns the most permits that may be charged for now where `counted` of a limit's permits count, and a
+/// state has the count `count`: any number until the limit is overshot, and then none.
+///
+/// A count grows only so far that it stays below the largest one that scripts accept.
+pub(super) fn most_chargeable(limit: u64, counted: u64, count: u64) -> u64 {
+    const MOST_COUNTED: u64 = 100_000_000_000_000;
+    match limit.checked_sub(counted) {
+        Some(room) => room.max(MOST_COUNTED.saturating_sub(count)),
+        None => 0,
     }
 }

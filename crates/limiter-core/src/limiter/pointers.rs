@@ -5,8 +5,8 @@ use core::{any::Any, time::Duration};
 
 use super::{Demand, Limiter, WaitingLimiter};
 use crate::{
-    Cost, Decision, Error, JointDecision, Key, KnownQuotas, LimiterFuture, LimiterId, Policy,
-    Receipt, Reservation, Usage, forward::forward,
+    Cost, Decision, Error, JointDecision, Key, LimiterFuture, LimiterId, Policy, Receipt,
+    Reservation, Usage, forward::forward,
 };
 
 forward!(Limiter for Arc<dyn Limiter>, Box<dyn Limiter>, Arc<dyn WaitingLimiter>, Box<dyn WaitingLimiter>: {
@@ -14,7 +14,6 @@ forward!(Limiter for Arc<dyn Limiter>, Box<dyn Limiter>, Arc<dyn WaitingLimiter>
     fn id(&self) -> LimiterId;
     fn as_any(&self) -> &dyn Any;
     fn store(&self) -> &'static str;
-    fn known_quotas(&self) -> Option<KnownQuotas>;
     fn check(&self, key: &Key<'_>) -> LimiterFuture<Decision>;
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision>;
     fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage>;

@@ -32,6 +32,12 @@ impl KeyHasher {
         }
     }
 
+    /// Returns a number for the states of an identity, by which no key's hash can be made into that of another.
+    pub(crate) fn salt(&self, identity: &str) -> u64 {
+        // Otherwise a key named like one identity would have the hash of a key named like another.
+        self.hash(&Key::from(identity)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32)
+    }
+
     /// Returns the hash of a key, as `BuildHasher::hash_one` does, which is not inlined.
     #[expect(clippy::manual_hash_one, reason = "4 % of a check: `cargo xtask bench memory`")]
     #[inline(always)]

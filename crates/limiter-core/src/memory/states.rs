@@ -1,35 +1,58 @@
-//! The states of a limiter, and where they are stored.
+//! The states of a limiter under a policy, one for each limit, in two tables.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use smallvec::SmallVec;
 
 use super::{
+    KeyHasher,
     full::{Full, FullTable, OnFull},
     present::Now,
     table::Table,
     taking::Taking,
-    words::{Numbered, Words},
+    words::{OwnSlot, Words},
 };
 use crate::{
-    Cost, Decision, Error, KnownQuotas, Limit, Policy, Source, Timestamp, Usage,
-    algorithms::{AnyTransition, State, Tat, Transition},
+    Cost, Decision, Error, Limit, Policy, Source, Timestamp, Usage,
+    algorithms::{AnyTransition, Gcra, State, Tat, Transition},
     charge::{Charge, Charged, Marks},
-    ticks::ticks,
 };
 
 /// The states of a limiter under one policy, by the hash of the key. A clone has the same states.
 #[derive(Clone)]
 pub(crate) struct States {
     pub(crate) policy: Policy,
-    store: Store,
-    full: Arc<FullTable>,
+    /// In the order of the policy's limits.
+    pub(super) limits: SmallVec<[LimitStates; 1]>,
+    tables: Arc<Tables>,
 }
 
+/// The states of one limit.
 #[derive(Clone)]
-enum Store {
-    /// GCRA, a slot a key, and the quota that asks.
-    Words(Arc<Words>, Numbered),
-    /// Any algorithm.
-    Table(Arc<Table>),
+pub(super) struct LimitStates {
+    pub(super) transition: AnyTransition,
+    /// What the hash of a key is combined with. Limits of the same identity have the same salt.
+    pub(super) salt: u64,
+}
+
+/// The tables of a limiter, made when a policy needs them.
+struct Tables {
+    room: Room,
+    /// Debts by GCRA, a slot each.
+    words: OnceLock<Words>,
+    /// States of any other algorithm.
+    table: OnceLock<Table>,
+    full: FullTable,
+}
+
+/// Where a limit's states are.
+enum Store<'a> {
+    Words(&'a Words, &'a Gcra),
+    Table(&'a Table, &'a AnyTransition),
 }
 
 /// How many states a limiter may have, and what happens to others.
@@ -39,8 +62,6 @@ pub(crate) struct Room {
     pub(crate) keys: usize,
     /// The entries of logs for each of them, which all share.
     pub(crate) entries_per_key: usize,
-    /// Whether states are in the table although they have room in a word.
-    pub(crate) wide_states: bool,
     pub(crate) on_full: OnFull,
     /// How many waiters there may be.
     pub(crate) max_waiting: usize,
@@ -50,99 +71,117 @@ pub(crate) struct Room {
 pub(crate) type Outcome = (Decision, Option<Charged>);
 
 impl States {
-    pub(crate) fn new(policy: Policy, room: Room) -> Self {
-        let store = match policy.transition() {
-            AnyTransition::Gcra(gcra) if !room.wide_states => {
-                let (words, own) = Words::new(room.keys, gcra);
-                Store::Words(Arc::new(words), own)
-            }
-            _ => {
-                let of_one_key: usize = policy.limits().iter().map(Limit::most_entries).sum();
-                let table = Table::new(room.keys, room.entries_per_key, of_one_key);
-                Store::Table(Arc::new(table))
-            }
-        };
-        Self { policy, store, full: Arc::new(FullTable::new(room.on_full)) }
+    pub(crate) fn new(policy: &Policy, hasher: &KeyHasher, room: Room) -> Self {
+        let full = FullTable::new(room.on_full);
+        let tables = Tables { room, words: OnceLock::new(), table: OnceLock::new(), full };
+        Self::of(policy, hasher, Arc::new(tables))
     }
 
-    /// Returns the same states under another policy.
+    /// Returns the states under another policy.
     #[inline]
-    pub(crate) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
+    pub(crate) fn with_policy(&self, policy: &Policy, hasher: &KeyHasher) -> Result<Self, Error> {
         self.policy.check_families(policy)?;
-        let store = match (&self.store, policy.transition()) {
-            (Store::Words(words, _), AnyTransition::Gcra(gcra)) => {
-                Store::Words(Arc::clone(words), words.numbered(gcra)?)
-            }
-            (store, _) => store.clone(),
-        };
-        Ok(Self { policy: policy.clone(), store, full: Arc::clone(&self.full) })
+        Ok(Self::of(policy, hasher, Arc::clone(&self.tables)))
     }
 
-    /// Returns how many quotas are known, if that is limited.
-    pub(crate) fn known_quotas(&self) -> Option<KnownQuotas> {
-        match &self.store {
-            Store::Words(words, _) => Some(words.known_quotas()),
-            Store::Table(_) => None,
+    fn of(policy: &Policy, hasher: &KeyHasher, tables: Arc<Tables>) -> Self {
+        let limits = policy.transitions().iter().zip(policy.identities());
+        let limits = limits.map(|(transition, identity)| LimitStates {
+            transition: transition.clone(),
+            salt: hasher.salt(identity),
+        });
+        let states = Self { policy: policy.clone(), limits: limits.collect(), tables };
+        for limit in &states.limits {
+            match states.store(limit) {
+                Store::Words(words, gcra) => words.add(gcra),
+                Store::Table(table, transition) => table.add(transition),
+            }
+        }
+        states
+    }
+
+    #[inline]
+    fn store<'a>(&'a self, limit: &'a LimitStates) -> Store<'a> {
+        let Tables { room, words, table, .. } = &*self.tables;
+        match &limit.transition {
+            AnyTransition::Gcra(gcra) => {
+                Store::Words(words.get_or_init(|| Words::new(room.keys)), gcra)
+            }
+            transition => {
+                let of_one_key = || self.policy.limits().iter().map(Limit::most_entries).sum();
+                let new = || Table::new(room.keys, room.entries_per_key, of_one_key());
+                Store::Table(table.get_or_init(new), transition)
+            }
         }
     }
 
-    pub(crate) fn transition(&self) -> &AnyTransition {
-        self.policy.transition()
+    /// Returns the salts of the policy's limits.
+    pub(crate) fn salts(&self) -> impl Iterator<Item = u64> {
+        self.limits.iter().map(|limit| limit.salt)
+    }
+
+    /// Returns the number of times that an impossible state was replaced.
+    pub(crate) fn epoch(&self) -> u64 {
+        let words = self.tables.words.get().map_or(0, |words| words.epoch.get());
+        words.wrapping_add(self.tables.table.get().map_or(0, |table| table.epoch.get()))
     }
 
     /// Charges `cost` if it fits now, or returns `None` where that takes a lock.
     #[inline(always)]
     pub(crate) fn check(
         &self,
-        hash: u64,
+        key: u64,
         clock: &impl Fn() -> Timestamp,
         cost: Cost,
     ) -> Option<Decision> {
-        match &self.store {
-            Store::Words(words, own) => {
-                words.check(own, hash, clock(), cost).map(|(decision, _)| decision)
-            }
-            Store::Table(_) => None,
-        }
+        let [limit] = self.limits.as_slice() else { return None };
+        let Store::Words(words, gcra) = self.store(limit) else { return None };
+        words.check(gcra, key ^ limit.salt, clock(), cost).map(|(decision, _)| decision)
     }
 
     /// Charges `cost` if it fits now.
     ///
     /// Apart from [`take`](Self::take), because a check of a fixed window takes 17 % longer with what only a
     /// receipt needs: `cargo xtask bench memory`.
-    pub(crate) fn check_locked(&self, hash: u64, clock: Now<'_>, cost: Cost) -> Decision {
-        let decided = match &self.store {
-            Store::Words(words, own) => words.with(own, hash, clock, None, |tat, now| {
-                own.gcra.decide(tat, now, cost, Duration::ZERO).0
-            }),
-            Store::Table(table) => {
-                table.with(hash, self.transition(), clock, None, |state, now| {
-                    self.transition().decide(state, now, cost, Duration::ZERO).0
+    pub(crate) fn check_locked(&self, key: u64, clock: Now<'_>, cost: Cost) -> Decision {
+        let [limit] = self.limits.as_slice() else {
+            return self.take(key, clock, None, cost, Duration::ZERO).0;
+        };
+        let decided = match self.store(limit) {
+            Store::Words(words, gcra) => {
+                words.with(gcra, key ^ limit.salt, clock, None, |tat, now| {
+                    gcra.decide(tat, now, cost, Duration::ZERO).0
+                })
+            }
+            Store::Table(table, transition) => {
+                table.with(key ^ limit.salt, transition, clock, None, |state, now| {
+                    transition.decide(state, now, cost, Duration::ZERO).0
                 })
             }
         };
-        decided.unwrap_or_else(|full| self.decide_without_state(&full, cost))
+        decided.unwrap_or_else(|full| self.decide_without_state(limit, &full, cost))
     }
 
     /// Charges `cost` if it fits now or up to `within` later.
     pub(crate) fn reserve(
         &self,
-        hash: u64,
+        key: u64,
         clock: &impl Fn() -> Timestamp,
         cost: Cost,
         within: Duration,
     ) -> Outcome {
-        match self.reserve_now(hash, clock(), cost) {
+        match self.reserve_now(key, clock(), cost) {
             Some(outcome) if outcome.0.is_admitted() || within.is_zero() => outcome,
-            _ => self.take(hash, clock, None, cost, within),
+            _ => self.take(key, clock, None, cost, within),
         }
     }
 
     /// Charges `cost` if it fits at `now`, or returns `None` where that takes a lock.
-    pub(crate) fn reserve_now(&self, hash: u64, now: Timestamp, cost: Cost) -> Option<Outcome> {
-        let Store::Words(words, own) = &self.store else { return None };
-        let epoch = words.epoch.get();
-        let (decision, tat) = words.check(own, hash, now, cost)?;
+    pub(crate) fn reserve_now(&self, key: u64, now: Timestamp, cost: Cost) -> Option<Outcome> {
+        let [limit] = self.limits.as_slice() else { return None };
+        let Store::Words(words, gcra) = self.store(limit) else { return None };
+        let epoch = self.epoch();
+        let (decision, tat) = words.check(gcra, key ^ limit.salt, now, cost)?;
         let charge = Charge { made: now, at: now, cost, marks: Marks::one(tat) };
         Some((decision, decision.is_admitted().then_some(Charged { charge, epoch })))
     }
@@ -152,47 +191,63 @@ impl States {
     #[inline(never)]
     pub(crate) fn take(
         &self,
-        hash: u64,
+        key: u64,
         clock: Now<'_>,
         due: Option<Timestamp>,
         cost: Cost,
         within: Duration,
     ) -> Outcome {
-        let decided = match &self.store {
-            Store::Words(words, own) => words.with(own, hash, clock, due, |tat, at| {
-                (own.gcra.decide(tat, at, cost, within), words.epoch.get())
-            }),
-            Store::Table(table) => table.with(hash, self.transition(), clock, due, |state, at| {
-                (self.transition().decide(state, at, cost, within), table.epoch.get())
-            }),
+        let [limit] = self.limits.as_slice() else {
+            return self.take_of_each(key, clock, due, cost, within);
         };
-        self.outcome(decided, cost)
+        let decided = match self.store(limit) {
+            Store::Words(words, gcra) => {
+                words.with(gcra, key ^ limit.salt, clock, due, |tat, at| {
+                    (gcra.decide(tat, at, cost, within), self.epoch())
+                })
+            }
+            Store::Table(table, transition) => {
+                table.with(key ^ limit.salt, transition, clock, due, |state, at| {
+                    (transition.decide(state, at, cost, within), self.epoch())
+                })
+            }
+        };
+        self.outcome(limit, decided, cost)
     }
 
     /// Charges some of these permits, or all. A key without a slot is decided on as for one permit.
     pub(crate) fn take_some(
         &self,
-        hash: u64,
+        key: u64,
         clock: Now<'_>,
         taking: Taking,
         permits: Cost,
     ) -> Outcome {
-        let decided = match &self.store {
-            Store::Words(words, own) => words.with(own, hash, clock, None, |tat, now| {
-                (taking.apply(&own.gcra, tat, now, permits), words.epoch.get())
-            }),
-            Store::Table(table) => {
-                table.with(hash, self.transition(), clock, None, |state, now| {
-                    (taking.apply(self.transition(), state, now, permits), table.epoch.get())
+        let [limit] = self.limits.as_slice() else {
+            return match taking {
+                Taking::UpTo => self.take_up_to_of_each(key, clock, permits),
+                Taking::InAnyCase => self.charge_each(key, clock, permits),
+            };
+        };
+        let decided = match self.store(limit) {
+            Store::Words(words, gcra) => {
+                words.with(gcra, key ^ limit.salt, clock, None, |tat, now| {
+                    (taking.apply(gcra, tat, now, permits), self.epoch())
+                })
+            }
+            Store::Table(table, transition) => {
+                table.with(key ^ limit.salt, transition, clock, None, |state, now| {
+                    (taking.apply(transition, state, now, permits), self.epoch())
                 })
             }
         };
-        self.outcome(decided, Cost::ONE)
+        self.outcome(limit, decided, Cost::ONE)
     }
 
     /// Returns the outcome of a decision in an epoch, or of a request for `cost` that found the table full.
     fn outcome(
         &self,
+        limit: &LimitStates,
         decided: Result<((Decision, Option<Charge>), u64), Full>,
         cost: Cost,
     ) -> Outcome {
@@ -200,114 +255,138 @@ impl States {
             Ok(((decision, charge), epoch)) => {
                 (decision, charge.map(|charge| Charged { charge, epoch }))
             }
-            Err(full) => (self.decide_without_state(&full, cost), None),
+            Err(full) => (self.decide_without_state(limit, &full, cost), None),
         }
     }
 
     /// Decides on a cost of a key for which the table is full.
     #[cold]
-    fn decide_without_state(&self, full: &Full, cost: Cost) -> Decision {
-        self.full.count();
-        self.without_state(full, cost)
+    pub(super) fn decide_without_state(
+        &self,
+        limit: &LimitStates,
+        full: &Full,
+        cost: Cost,
+    ) -> Decision {
+        self.count_full();
+        self.without_state(limit, full, cost)
     }
 
     /// Returns the decision on a cost of a key for which the table is full.
-    fn without_state(&self, full: &Full, cost: Cost) -> Decision {
-        let (transition, fresh, free_at) = (self.transition(), &State::Fresh, full.free_at());
-        let usage = self.usage_without_state(full);
-        let decision = match transition.wait(fresh, free_at, cost) {
-            Some(_) if self.full.admits() => Decision::admitted(usage),
+    pub(super) fn without_state(&self, limit: &LimitStates, full: &Full, cost: Cost) -> Decision {
+        let wait = limit.transition.wait(&State::Fresh, full.free_at(), cost);
+        let usage = self.usage_without_state(limit, full);
+        let decision = match wait {
+            Some(_) if self.tables.full.admits() => Decision::admitted(usage),
             wait => Decision::refused(usage, wait.map(|wait| full.wait.saturating_add(wait))),
         };
         decision.with_source(Source::FullTable)
     }
 
     /// Returns the usage of a key for which the table is full: nothing is left, or all.
-    fn usage_without_state(&self, full: &Full) -> Usage {
-        let fresh = self.transition().usage(&State::Fresh, full.free_at());
-        if self.full.admits() {
+    pub(super) fn usage_without_state(&self, limit: &LimitStates, full: &Full) -> Usage {
+        let fresh = limit.transition.usage(&State::Fresh, full.free_at());
+        if self.tables.full.admits() {
             return fresh;
         }
-        Usage::new(fresh.burst(), 0, full.wait).with_limit_index(fresh.limit_index())
+        Usage::new(fresh.burst(), 0, full.wait)
     }
 
-    /// Reads the state of a key by the transition that applies to it.
-    pub(crate) fn read<R>(
+    /// Changes or reads the state of a key under a limit. A key without a slot gets one if the change charges it.
+    ///
+    /// `change` may run several times; the last run counts.
+    pub(super) fn with<R>(
         &self,
-        hash: u64,
+        limit: &LimitStates,
+        key: u64,
         clock: Now<'_>,
-        read: impl Fn(&AnyTransition, &State, Timestamp) -> R,
+        due: Option<Timestamp>,
+        mut change: impl FnMut(&mut State, Timestamp) -> R,
     ) -> Result<R, Full> {
-        match &self.store {
-            Store::Words(words, own) => words.with(own, hash, clock, None, |tat: &mut Tat, now| {
-                read(self.transition(), &State::Gcra(*tat), now)
-            }),
-            Store::Table(table) => {
-                let transition = self.transition();
-                table.with(hash, transition, clock, None, |state, now| read(transition, state, now))
+        match self.store(limit) {
+            Store::Words(words, gcra) => {
+                words.with(gcra, key ^ limit.salt, clock, due, |tat: &mut Tat, now| {
+                    let mut state = State::Gcra(*tat);
+                    let result = change(&mut state, now);
+                    if let State::Gcra(changed) = state {
+                        *tat = changed;
+                    }
+                    result
+                })
+            }
+            Store::Table(table, transition) => {
+                table.with(key ^ limit.salt, transition, clock, due, change)
             }
         }
     }
 
-    pub(crate) fn usage(&self, hash: u64, clock: Now<'_>) -> Usage {
-        let usage = self.read(hash, clock, AnyTransition::usage);
-        usage.unwrap_or_else(|full| self.usage_without_state(&full))
+    /// Returns the slot of a key under a limit and the limit's algorithm, or `None` where a state is read under a lock.
+    #[inline]
+    pub(super) fn own_slot<'a>(
+        &'a self,
+        limit: &'a LimitStates,
+        key: u64,
+    ) -> Option<(OwnSlot<'a>, &'a Gcra)> {
+        let Store::Words(words, gcra) = self.store(limit) else { return None };
+        Some((words.own(key ^ limit.salt)?, gcra))
     }
 
-    /// Returns what [`preview`](Self::preview) does at `now`, or `None` where that takes a lock.
-    pub(crate) fn preview_now(&self, hash: u64, now: Timestamp, cost: Cost) -> Option<Decision> {
-        match &self.store {
-            Store::Words(words, own) => words.preview(own, hash, now, cost),
-            Store::Table(_) => None,
-        }
+    pub(crate) fn usage(&self, key: u64, clock: Now<'_>) -> Usage {
+        let usages = self.limits.iter().enumerate().map(|(index, limit)| {
+            let usage =
+                self.with(limit, key, clock, None, |state, now| limit.transition.usage(state, now));
+            let usage = usage.unwrap_or_else(|full| self.usage_without_state(limit, &full));
+            usage.with_limit_index(index)
+        });
+        Usage::fewest_remaining(usages)
     }
 
-    /// Returns the decision on `cost`, with the usage before it, and charges nothing.
-    pub(crate) fn preview(&self, hash: u64, clock: Now<'_>, cost: Cost) -> Decision {
-        let decide = |transition: &AnyTransition, state: &State, now| match transition
-            .wait(state, now, cost)
-        {
-            Some(Duration::ZERO) => Decision::admitted(transition.usage(state, now)),
-            wait => Decision::refused(transition.refusing(state, now, cost), wait),
+    /// Returns whether a cost ever fits.
+    pub(crate) fn can_admit(&self, cost: Cost) -> bool {
+        let fits = |limit: &LimitStates| {
+            limit.transition.wait(&State::Fresh, Timestamp::ZERO, cost).is_some()
         };
-        self.read(hash, clock, decide).unwrap_or_else(|full| self.without_state(&full, cost))
+        self.limits.iter().all(fits)
     }
 
     pub(crate) fn count_full(&self) {
-        self.full.count();
+        self.tables.full.count();
     }
 
     /// Returns how often there was no state, because the table was full.
     pub(crate) fn times_full(&self) -> u64 {
-        self.full.times()
+        self.tables.full.times()
     }
 
     /// Gives back up to `permits` of a charge, and returns how many came back: none in a later epoch.
-    pub(crate) fn refund(&self, hash: u64, clock: Now<'_>, charged: &Charged, permits: u64) -> u64 {
+    pub(crate) fn refund(&self, key: u64, clock: Now<'_>, charged: &Charged, permits: u64) -> u64 {
         let Charged { charge, epoch } = charged;
+        let [limit] = self.limits.as_slice() else {
+            return self.refund_each(key, clock, charged, permits);
+        };
         // Whether the epoch is over shows when the state has been advanced.
-        let back = match &self.store {
-            Store::Words(words, own) => words.change(own, hash, clock, |tat, now| {
-                let counts = words.epoch.get() == *epoch;
-                if counts { own.gcra.refund(tat, now, charge, permits) } else { 0 }
+        let back = match self.store(limit) {
+            Store::Words(words, gcra) => words.change(gcra, key ^ limit.salt, clock, |tat, now| {
+                let counts = self.epoch() == *epoch;
+                if counts { gcra.refund(tat, now, charge, permits) } else { 0 }
             }),
-            Store::Table(table) => table.change(hash, self.transition(), clock, |state, now| {
-                let counts = table.epoch.get() == *epoch;
-                if counts { self.transition().refund(state, now, charge, permits) } else { 0 }
-            }),
+            Store::Table(table, transition) => {
+                table.change(key ^ limit.salt, transition, clock, |state, now| {
+                    let counts = self.epoch() == *epoch;
+                    if counts { transition.refund(state, now, charge, permits) } else { 0 }
+                })
+            }
         };
         back.unwrap_or(0)
     }
 
-    /// Makes a key fresh.
-    pub(crate) fn reset(&self, hash: u64, clock: Now<'_>) {
-        match &self.store {
-            Store::Words(words, own) => {
-                words.change(own, hash, clock, |tat, now| tat.at = ticks(now));
-            }
-            Store::Table(table) => {
-                table.change(hash, self.transition(), clock, |state, _| *state = State::Fresh);
-            }
+    /// Makes a key fresh under the limits with a salt.
+    pub(crate) fn reset(&self, key: u64, salt: u64, clock: Now<'_>) {
+        // A salt is that of one identity, whose states are in one of the tables.
+        if let Some(words) = self.tables.words.get() {
+            words.reset(key ^ salt, clock);
+        }
+        if let Some(table) = self.tables.table.get() {
+            table.reset(key ^ salt);
         }
     }
 }

@@ -12,8 +12,10 @@ use super::{
 use crate::{
     Timestamp,
     algorithms::{AnyTransition, State, Transition},
-    sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock, try_lock},
+    sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, try_lock},
+    ticks::whole,
 };
+use core::time::Duration;
 
 /// States by the hash of their keys, never more than there was room for at the start.
 ///
@@ -28,6 +30,9 @@ pub(crate) struct Table {
     /// The other entries of all logs, and how many there may be. Beyond, a key's entries are merged.
     entries: AtomicUsize,
     max_entries: usize,
+    /// The longest for which any policy of the limiter takes to recover, in nanoseconds. Slots of other keys are judged by
+    /// it.
+    reach: AtomicU64,
     /// How many lines have been searched for logs that have recovered.
     searched: AtomicUsize,
     pub(crate) epoch: Epoch,
@@ -51,8 +56,17 @@ impl Table {
             own,
             entries: AtomicUsize::new(0),
             max_entries: shared.max(of_one_key),
+            reach: AtomicU64::new(0),
             searched: AtomicUsize::new(0),
             epoch: Epoch::default(),
+        }
+    }
+
+    /// Lets a policy use the table.
+    pub(crate) fn add(&self, transition: &AnyTransition) {
+        let reach = whole(transition.reach().as_nanos());
+        if reach > self.reach.load(Ordering::Relaxed) {
+            self.reach.fetch_max(reach, Ordering::Relaxed);
         }
     }
 
@@ -109,12 +123,8 @@ impl Table {
             return Ok(result);
         }
         // Keys of impossible states may never come back to have them repaired.
-        for line in lines.iter_mut().flatten() {
-            let account = |entries, state: &State| self.account(entries, state);
-            if line.repair(transition, now, self.own, account) {
-                self.epoch.begin();
-            }
-        }
+        let reach = Duration::from_nanos(self.reach.load(Ordering::Relaxed));
+        lines.iter_mut().flatten().for_each(|line| line.free_by(now.saturating_add(reach)));
         let free_at = lines.iter().flatten().map(|line| line.free_at()).min().unwrap_or(now);
         Err(Full { now, wait: free_at.saturating_since(now) })
     }
@@ -130,6 +140,15 @@ impl Table {
         let mut lines = self.both(hash);
         let slot = slot_of(hash, &mut lines)?;
         Some(self.update(slot, transition, clock(), None, change))
+    }
+
+    /// Makes the state of a key fresh.
+    pub(crate) fn reset(&self, hash: u64) {
+        let mut lines = self.both(hash);
+        if let Some(slot) = slot_of(hash, &mut lines) {
+            self.entries.fetch_sub(slot.state.entries(self.own), Ordering::Relaxed);
+            slot.reset();
+        }
     }
 
     #[expect(clippy::indexing_slicing, reason = "the index is below the length")]

@@ -1,18 +1,14 @@
 //! A bounded table of GCRA's debts, one [slot](Slot) a key.
 //!
-//! A key has its slot in one of three cache lines, mostly in its first. A check that finds it there under
-//! its own quota takes no lock. Everything else happens under a lock that the key always takes, so no
-//! key gets two slots: a slot whose debt has drained is claimed, and the quota in a tag is changed.
+//! A key has its slot in one of three cache lines, mostly in its first. A check that finds it there takes no lock.
+//! Everything else happens under a lock that the key always takes, so no key gets two slots: a slot whose debt has drained
+//! is claimed.
 //!
 //! If all slots of a key are taken by debtors, the key has no state: the table is [`Full`] for it.
 
-mod quotas;
 mod slot;
 
-use self::{
-    quotas::{Number, Quotas},
-    slot::{BUSY, Slot, number, tag},
-};
+use self::slot::{BUSY, Slot, tag};
 use super::{
     epoch::Epoch,
     full::Full,
@@ -20,9 +16,9 @@ use super::{
     present::Now,
 };
 use crate::{
-    Cost, Decision, Error, KnownQuotas, Timestamp,
+    Cost, Decision, Timestamp,
     algorithms::{Gcra, Tat, Transition},
-    sync::{Mutex, MutexGuard, lock, yield_now},
+    sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, yield_now},
     ticks::{left, ticks, time},
 };
 
@@ -31,7 +27,8 @@ pub(crate) struct Words {
     lines: Box<[[Line; NEIGHBOURS]]>,
     /// Each is the lock of the keys with a part of the hashes, whose first lines are neighbours.
     locks: Box<[Mutex<()>]>,
-    quotas: Quotas,
+    /// The largest debt that any quota of the limiter can leave, in ticks. Slots of other keys are judged by it.
+    reach: AtomicU64,
     pub(crate) epoch: Epoch,
 }
 
@@ -58,85 +55,49 @@ const _: usize = pairs_for(usize::MAX);
 #[repr(align(64))]
 struct Line([Slot; SLOTS]);
 
-/// A quota and its number.
-#[derive(Clone, Copy)]
-pub(crate) struct Numbered {
-    pub(crate) gcra: Gcra,
-    number: Number,
-}
-
 /// A slot, and the tag and the word that were found in it.
 type Found<'a> = (&'a Slot, (u64, u64));
 
 impl Words {
-    /// Returns a table with room for `keys` debtors, and its first quota. It takes 40 bytes a key: 2.35
-    /// slots, since lines do not fill evenly.
-    pub(crate) fn new(keys: usize, gcra: &Gcra) -> (Self, Numbered) {
+    /// Returns a table with room for `keys` debtors. It takes 40 bytes a key: 2.35 slots, since lines do not fill evenly.
+    pub(crate) fn new(keys: usize) -> Self {
         let pairs = if cfg!(loom) { 1 } else { pairs_for(keys) };
-        let words = Self {
+        Self {
             lines: (0..pairs).map(|_| Default::default()).collect(),
             locks: (0..pairs.min(MOST_LOCKS)).map(|_| Mutex::default()).collect(),
-            quotas: Quotas::new(gcra.writer),
+            reach: AtomicU64::new(0),
             epoch: Epoch::default(),
-        };
-        (words, Numbered { gcra: *gcra, number: Quotas::FIRST })
+        }
     }
 
-    /// Returns a quota with its number. Fails as [`Quotas::number`] does.
-    pub(crate) fn numbered(&self, gcra: &Gcra) -> Result<Numbered, Error> {
-        Ok(Numbered { gcra: *gcra, number: self.quotas.number(gcra.writer)? })
+    /// Lets a quota use the table.
+    pub(crate) fn add(&self, gcra: &Gcra) {
+        if gcra.longest_debt() > self.reach.load(Ordering::Relaxed) {
+            self.reach.fetch_max(gcra.longest_debt(), Ordering::Relaxed);
+        }
     }
 
-    pub(crate) fn known_quotas(&self) -> KnownQuotas {
-        self.quotas.known()
-    }
-
-    /// Decides on a cost in the common case: the key has a slot, its debt is the own quota's and
-    /// possible, and no other thread changes its quota or its owner meanwhile. Returns the decision and when
-    /// the debt ends afterwards, or `None` in any other case.
+    /// Decides on a cost in the common case: the key has a slot, its debt is possible, and no other thread changes its
+    /// owner meanwhile. Returns the decision and when the debt ends afterwards, or `None` in any other case.
     ///
     /// Apart from [`with`](Self::with), and without a lock, because that halves the time of a check: `cargo
     /// xtask bench memory`.
     #[inline(always)]
     pub(crate) fn check(
         &self,
-        own: &Numbered,
+        gcra: &Gcra,
         hash: u64,
         now: Timestamp,
         cost: Cost,
     ) -> Option<(Decision, u64)> {
-        let tag = tag(hash, own.number);
-        let slot = self.with_tag(hash, tag)?;
-        loop {
-            let found = slot.word();
-            if found == BUSY {
-                return None;
-            }
-            let (decision, tat) = own.gcra.check(found, ticks(now), cost)?;
-            let counts = !decision.is_admitted() || slot.charge(found, tat);
-            if slot.tag() != tag {
-                return None;
-            }
-            if counts {
-                return Some((decision, tat));
-            }
-            // Another thread has charged the key meanwhile.
-        }
+        self.own(hash)?.check(gcra, now, cost)
     }
 
-    /// Returns the decision on a cost in the common case, as [`check`](Self::check) does, and charges nothing.
-    pub(crate) fn preview(
-        &self,
-        own: &Numbered,
-        hash: u64,
-        now: Timestamp,
-        cost: Cost,
-    ) -> Option<Decision> {
-        let tag = tag(hash, own.number);
-        let slot = self.with_tag(hash, tag)?;
-        let found = slot.word();
-        let is_own = found != BUSY && slot.tag() == tag;
-        is_own.then(|| own.gcra.preview(found, ticks(now), cost)).flatten()
+    /// Returns the slot of a key in the common case: the key has one.
+    #[inline(always)]
+    pub(crate) fn own(&self, hash: u64) -> Option<OwnSlot<'_>> {
+        let tag = tag(hash);
+        self.with_tag(hash, tag).map(|slot| OwnSlot { slot, tag })
     }
 
     /// Returns the slot with a tag.
@@ -153,7 +114,7 @@ impl Words {
     /// `change` may run several times; the last run counts.
     pub(crate) fn with<R>(
         &self,
-        own: &Numbered,
+        gcra: &Gcra,
         hash: u64,
         clock: Now<'_>,
         due: Option<Timestamp>,
@@ -162,20 +123,20 @@ impl Words {
         let _lock = self.lock(hash);
         loop {
             if let Some(found) = self.find(hash) {
-                match self.update(own, found, clock, due, &mut change) {
+                match self.update(gcra, found, clock, due, &mut change) {
                     Some(result) => return Ok(result),
                     None => continue,
                 }
             }
             let now = clock();
             let Some((slot, found)) = self.free(hash, ticks(now)) else {
-                self.repair(own, hash, clock, now);
+                self.repair(hash, now);
                 return Err(self.full(hash, now));
             };
             let mut tat = Tat::default();
             let result = change(&mut tat, due.unwrap_or(now));
-            let is_charged = tat != Tat::default();
-            if !is_charged || slot.replace(found, (tag(hash, own.number), tat.at)) {
+            let is_counted = tat.0.is_none_or(|tat| slot.replace(found, (tag(hash), tat)));
+            if is_counted {
                 return Ok(result);
             }
         }
@@ -184,14 +145,14 @@ impl Words {
     /// Changes the state of a key that has a slot.
     pub(crate) fn change<R>(
         &self,
-        own: &Numbered,
+        gcra: &Gcra,
         hash: u64,
         clock: Now<'_>,
         mut change: impl FnMut(&mut Tat, Timestamp) -> R,
     ) -> Option<R> {
         let _lock = self.lock(hash);
         while let Some(found) = self.find(hash) {
-            let result = self.update(own, found, clock, None, &mut change);
+            let result = self.update(gcra, found, clock, None, &mut change);
             if result.is_some() {
                 return result;
             }
@@ -199,11 +160,22 @@ impl Words {
         None
     }
 
+    /// Makes the state of a key fresh.
+    pub(crate) fn reset(&self, hash: u64, clock: Now<'_>) {
+        let _lock = self.lock(hash);
+        while let Some((slot, found)) = self.find(hash) {
+            if found.1 != BUSY && slot.replace(found, (found.0, ticks(clock()))) {
+                return;
+            }
+            yield_now();
+        }
+    }
+
     /// Changes the state in a slot, unless another thread changes it meanwhile. An impossible debt is
     /// replaced by a full one, also if the change does nothing.
     fn update<R>(
         &self,
-        own: &Numbered,
+        gcra: &Gcra,
         (slot, found): Found<'_>,
         clock: Now<'_>,
         due: Option<Timestamp>,
@@ -213,47 +185,40 @@ impl Words {
             yield_now();
             return None;
         }
-        let before = self.state(own, found);
         // After the word was read: before, the debt could seem impossible.
         let now = clock();
-        let mut tat = before;
-        if own.gcra.advance(&mut tat, now) {
+        let mut tat = Tat(Some(found.1));
+        if gcra.advance(&mut tat, now) {
             self.epoch.begin();
         }
         let result = change(&mut tat, due.unwrap_or(now));
-        let writer = if tat.writer == before.writer { number(found.0) } else { own.number };
-        let is_current = if tat == before {
+        let word = tat.0.unwrap_or(ticks(now));
+        let is_current = if word == found.1 {
             slot.tag() == found.0
         } else {
-            slot.replace(found, (tag(found.0 >> Number::BITS, writer), tat.at))
+            slot.replace(found, (found.0, word))
         };
         is_current.then_some(result)
     }
 
-    /// Replaces the impossible states of a key's neighbours, whose keys may never come back for it.
-    fn repair(&self, own: &Numbered, hash: u64, clock: Now<'_>, now: Timestamp) {
+    /// Shortens the impossible debts of a key's neighbours, whose keys may never come back for it, to the longest ones.
+    fn repair(&self, hash: u64, now: Timestamp) {
+        let reach = self.reach.load(Ordering::Relaxed);
         for slot in self.slots(hash) {
-            let found = slot.found();
-            if !own.gcra.is_possible(&self.state(own, found), now) {
+            let (tag, word) = slot.found();
+            if word != BUSY && left(word, ticks(now)) > reach {
+                self.epoch.begin();
                 // If the slot changes meanwhile, another request has repaired it.
-                let _ = self.update(own, (slot, found), clock, None, |_, _| ());
+                let _ = slot.replace((tag, word), (tag, ticks(now).wrapping_add(reach)));
             }
         }
-    }
-
-    /// Returns the state that was found in a slot.
-    fn state(&self, own: &Numbered, (tag, at): (u64, u64)) -> Tat {
-        let is_own = number(tag) == own.number;
-        let writer = if is_own { own.gcra.writer } else { self.quotas.get(number(tag)) };
-        Tat { at, writer }
     }
 
     /// Returns the slot of a key that has one.
     fn find(&self, hash: u64) -> Option<Found<'_>> {
         self.slots(hash).find_map(|slot| {
             let found = slot.found();
-            let is_own = found.0 ^ u64::from(number(found.0)) == tag(hash, 0);
-            is_own.then_some((slot, found))
+            (found.0 == tag(hash)).then_some((slot, found))
         })
     }
 
@@ -300,6 +265,45 @@ impl Words {
         let ends = self.slots(hash).map(Slot::word).filter(|word| *word != BUSY);
         let first = ends.map(|word| left(word, ticks(now))).min().unwrap_or(0);
         Full { now, wait: time(first) }
+    }
+}
+
+/// The slot of a key, as long as it has this tag.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnSlot<'a> {
+    slot: &'a Slot,
+    tag: u64,
+}
+
+impl OwnSlot<'_> {
+    /// Decides on a cost, as [`Words::check`] does.
+    #[inline(always)]
+    pub(crate) fn check(self, gcra: &Gcra, now: Timestamp, cost: Cost) -> Option<(Decision, u64)> {
+        let Self { slot, tag } = self;
+        loop {
+            let found = slot.word();
+            if found == BUSY {
+                return None;
+            }
+            let (decision, tat) = gcra.check(found, ticks(now), cost)?;
+            let counts = !decision.is_admitted() || slot.charge(found, tat);
+            if slot.tag() != tag {
+                return None;
+            }
+            if counts {
+                return Some((decision, tat));
+            }
+            // Another thread has charged the key meanwhile.
+        }
+    }
+
+    /// Returns the debt, if it is possible and no other thread changes the owner of the slot.
+    #[inline]
+    pub(crate) fn read(self, gcra: &Gcra, now: Timestamp) -> Option<Tat> {
+        let word = self.slot.word();
+        let tat = Tat(Some(word));
+        let is_own = word != BUSY && self.slot.tag() == self.tag;
+        (is_own && gcra.is_possible(&tat, now)).then_some(tat)
     }
 }
 

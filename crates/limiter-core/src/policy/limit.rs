@@ -22,6 +22,8 @@ pub struct Limit {
 }
 
 impl Limit {
+    pub(super) const SHORTEST_DEFAULT_HORIZON: Duration = Duration::from_secs(60);
+
     /// Returns a limit whose name has not been checked, with the default horizon.
     pub(crate) fn new(name: &str, algorithm: Algorithm, quota: Quota) -> Result<Self, Error> {
         Self::unchecked(name, algorithm, quota).checked()
@@ -64,12 +66,11 @@ impl Limit {
     /// Returns how far ahead permits may be promised.
     #[must_use]
     pub fn horizon(&self) -> Duration {
-        const SHORTEST_DEFAULT: Duration = Duration::from_secs(60);
         self.own_horizon.unwrap_or_else(|| {
             if let Algorithm::LeakyQueue { depth } = self.algorithm {
                 return self.of_permits(depth);
             }
-            self.of_permits(self.quota.burst()).max(SHORTEST_DEFAULT)
+            self.of_permits(self.quota.burst()).max(Self::SHORTEST_DEFAULT_HORIZON)
         })
     }
 
@@ -91,6 +92,25 @@ impl Limit {
         let is_queue = matches!(algorithm, Algorithm::LeakyQueue { .. });
         let own_horizon = self.own_horizon.filter(|_| !is_queue);
         Self { name: self.name.clone(), algorithm, quota, own_horizon }.checked()
+    }
+
+    /// Returns the algorithm and the quota with so many percent of the permits, in the same proportions.
+    pub(super) fn scaled(&self, percent: u32) -> Result<(Algorithm, Quota), Error> {
+        const fn gcd(one: u64, other: u64) -> u64 {
+            if other == 0 { one } else { gcd(other, one % other) }
+        }
+        let quota = &self.quota;
+        let depth = if let Algorithm::LeakyQueue { depth } = self.algorithm { depth } else { 0 };
+        let parts = gcd(gcd(quota.permits(), quota.burst()), depth);
+        let scaled = u128::from(parts) * u128::from(percent) / 100;
+        let scaled = ticks::whole(scaled.max(1));
+        let of = |number: u64| (number / parts).saturating_mul(scaled);
+        let algorithm = match self.algorithm {
+            Algorithm::LeakyQueue { depth } => Algorithm::LeakyQueue { depth: of(depth) },
+            algorithm => algorithm,
+        };
+        let scaled = Quota::new(of(quota.permits()), quota.window())?;
+        Ok((algorithm, scaled.try_with_burst(of(quota.burst()))?))
     }
 
     /// Sets the horizon, which errors quote as `given`.
@@ -121,9 +141,7 @@ impl Limit {
         if matches!(self.algorithm, Algorithm::Gcra | Algorithm::LeakyQueue { .. }) {
             return ticks::of_permits(&self.quota, permits);
         }
-        let nanos = u128::from(permits) * self.quota.window().as_nanos();
-        let nanos = nanos.div_ceil(u128::from(self.quota.permits()));
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        self.exactly(permits)
     }
 
     /// Returns the limit, if its algorithm can serve its quota.

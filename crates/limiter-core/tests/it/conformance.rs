@@ -11,16 +11,12 @@ fn conforms<S: Operations>(make: impl Fn(Policy) -> S) {
     conformance::windows(&make);
     conformance::several(&make);
     conformance::operations(&make);
+    conformance::spans(&make);
 }
 
 #[test]
 fn the_memory_limiter_conforms() {
     conforms(InMemory::new);
-}
-
-#[test]
-fn the_memory_limiter_with_wide_states_conforms() {
-    conforms(InMemory::wide);
 }
 
 #[test]

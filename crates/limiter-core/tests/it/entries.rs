@@ -65,26 +65,6 @@ fn a_log_at_the_budget_uses_all_of_it_and_allocates_no_more() {
     assert!((entries / 2 + 1_000..entries / 2 + 1_100).contains(&used), "{used}");
 }
 
-/// 100 keys of 1000/h, and then of 100/min, each at half its limit, with room for 16,000 entries: the newest
-/// entries were merged under the newest date, and from the tenth minute on 2 % were admitted.
-#[test]
-fn a_longer_window_before_a_reload_starves_no_key() {
-    for algorithm in ["sliding-log", "sub-windows 60 slots"] {
-        let policy = |quota| format!("{quota} by {algorithm}");
-        let (hourly, clock) = limiter(&policy("1000/h"), |builder| builder.capacity(1_000));
-        let minutely = Policy::parse("test", &policy("100/min")).unwrap();
-        let minutely = hourly.with_policy(&minutely).unwrap();
-        for (limiter, requests) in [(&hourly, 500), (&minutely, 3_000), (&hourly, 500)] {
-            let mut refused = 0;
-            for _ in 0..requests {
-                refused += (0..100_u64).filter(|key| !limiter.check(*key).is_admitted()).count();
-                clock.advance(Duration::from_secs(3_600) / requests);
-            }
-            assert_eq!(refused, 0, "of {requests} requests of 100 keys each, {algorithm}");
-        }
-    }
-}
-
 /// Permits that join the entry of their slot need no other entries merged.
 #[test]
 fn permits_of_one_slot_merge_no_others() {

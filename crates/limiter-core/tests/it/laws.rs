@@ -1,10 +1,11 @@
-//! The laws as properties, for every algorithm: of the transitions alone, of the limiter in memory,
-//! and of the limiter in memory with wide states.
+//! The laws as properties, for every algorithm: of the transitions alone, and of the limiter in memory.
 
 use limiter_core::Policy;
 use limiter_test::{
     laws::{self, Law},
-    policies::{any_alike, any_policy, any_several_alike, any_single, any_window},
+    policies::{
+        any_alike, any_policy, any_several_alike, any_single, any_singles_alike, any_window,
+    },
     properties,
     schedule::{Scenario, Tick, Time, mixed, scenarios, traffic},
     subject::{Bare, Crowded, InMemory, Operations},
@@ -47,18 +48,18 @@ fn holds_for_one<L: OneLimiter>(
 fn check<L: OneLimiter>(scenarios: &impl Strategy<Value = Scenario>) {
     run(scenarios, |scenario| {
         L::check(&mut Bare::new(scenario.policy.clone()), &scenario)?;
-        L::check(&mut InMemory::new(scenario.policy.clone()), &scenario)?;
-        L::check(&mut InMemory::wide(scenario.policy.clone()), &scenario)
+        L::check(&mut InMemory::new(scenario.policy.clone()), &scenario)
     });
 }
 
 /// Tries a law in tables that are too small: before each of the first `rounds` requests, other keys
 /// are charged by the same policies, so that the key may find no slot.
+/// Only with single limits, because a key needs a slot for each of several, and not all are free at once.
 fn holds_in_full_tables<L: OneLimiter>(_: L, time: Time, rounds: usize) {
-    let tables = (prop_oneof![4 => 1..=3_usize, 1 => 4..=64_usize], any::<bool>());
-    let scenarios = mixed(any_alike(), Tick::Nano, time, 30);
-    run(&(tables, scenarios), |((room, wide), scenario)| {
-        let limiter = InMemory::with_room_for(room, scenario.policy.clone(), wide);
+    let rooms = prop_oneof![4 => 1..=3_usize, 1 => 4..=64_usize];
+    let scenarios = mixed(any_singles_alike(), Tick::Nano, time, 30);
+    run(&(rooms, scenarios), |(room, scenario)| {
+        let limiter = InMemory::with_room_for(room, scenario.policy.clone());
         let policies = scenario.policies().cloned().collect();
         let mut crowded = Crowded::new(limiter, policies, 20 + 3 * room, rounds);
         L::check(&mut crowded, &scenario)
@@ -88,11 +89,6 @@ fn law_5_no_wait_outlasts_a_recovery_in_full_tables() {
 #[test]
 fn law_7_a_refund_gives_back_no_more_than_was_taken_in_full_tables() {
     holds_in_full_tables(law!(a_refund_gives_back_no_more_than_was_taken), Time::AnyWay, 2);
-}
-
-#[test]
-fn law_9_a_changed_quota_keeps_the_debt_in_full_tables() {
-    holds_in_full_tables(law!(a_changed_quota_keeps_the_debt), Time::Forward, 1);
 }
 
 #[test]
@@ -196,12 +192,12 @@ fn law_7_a_refund_gives_back_no_more_than_was_taken() {
 
 #[test]
 fn law_7_refunds_never_lift_above_the_bound() {
-    holds_for_one(law!(refunds_never_lift_above_the_bound), any_policy(), Time::Forward, 60);
+    holds(law!(refunds_never_lift_above_the_bound), Time::Forward, 60);
 }
 
 #[test]
-fn law_9_a_changed_quota_keeps_the_debt() {
-    holds(law!(a_changed_quota_keeps_the_debt), Time::Forward, 40);
+fn law_9_a_changed_quota_keeps_what_is_used() {
+    holds(law!(a_changed_quota_keeps_what_is_used), Time::Forward, 40);
 }
 
 #[test]

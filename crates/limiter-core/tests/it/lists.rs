@@ -50,17 +50,15 @@ fn one<'a>(limiter: &'a dyn Limiter, key: &'a str) -> Demand<'a> {
 
 #[test]
 fn laws_of_lists_over_siblings() {
-    for are_wide in [false, true] {
-        run(&lists(Tick::Nano, 10), |scenario| {
-            lists_are_charged_all_or_none(&mut InMemory::new(true, are_wide), &scenario)
-        });
-    }
+    run(&lists(Tick::Nano, 10), |scenario| {
+        lists_are_charged_all_or_none(&mut InMemory::new(true), &scenario)
+    });
 }
 
 #[test]
 fn laws_of_lists_over_limiters_that_were_built_apart() {
     run(&lists(Tick::Nano, 10), |scenario| {
-        lists_are_charged_all_or_none(&mut InMemory::new(false, false), &scenario)
+        lists_are_charged_all_or_none(&mut InMemory::new(false), &scenario)
     });
 }
 

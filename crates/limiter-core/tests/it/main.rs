@@ -25,7 +25,6 @@ mod quotas;
 mod refunds;
 mod serde;
 mod threads;
-mod turns;
 mod usages;
 mod validation;
 mod waiting;

@@ -7,11 +7,12 @@ use limiter_core::{
 };
 use limiter_test::{
     bounds::cases,
-    policies::any_single,
+    policies::{any_single, any_singles_alike},
     subject::{Bare, InMemory, Operations, Subject},
     traffic::contenders,
 };
 use proptest::{
+    prelude::*,
     strategy::{Strategy, ValueTree},
     test_runner::TestRunner,
 };
@@ -259,4 +260,69 @@ fn buckets_are_gcra_by_other_names() {
     let gcra = Policy::gcra("test", Quota::per_second(10).with_burst(100));
     assert_eq!(Policy::token_bucket("test", 100, Quota::per_second(10)), gcra);
     assert_eq!(Policy::leaky_bucket("test", 100, Quota::per_second(10)), gcra);
+}
+
+#[test]
+fn an_identity_has_the_name_the_algorithm_the_span_and_another_horizon() {
+    for (policy, identity) in [
+        ("60/min", "gcra.60s"),
+        ("600/min", "gcra.60s"),
+        ("10/s burst 600", "gcra.60s"),
+        ("60/min burst 1", "gcra.1s"),
+        ("7/min burst 5", "gcra.42857142858ns"),
+        ("1/ms", "gcra.1ms"),
+        ("60/min horizon 5min", "gcra.60s+300s"),
+        ("60/min horizon 1min", "gcra.60s"),
+        ("60/min horizon 0s", "gcra.60s+0s"),
+        ("60/min by leaky-queue depth 60", "gcra.60s"),
+        ("60/min by leaky-queue depth 90", "gcra.60s+90s"),
+        ("1000/h by fixed-window", "fixed-window.3600s"),
+        ("1/h by fixed-window", "fixed-window.3600s"),
+        ("1000/h by aligned-window horizon 1d", "aligned-window.3600s+86400s"),
+        ("100/1500ms by sliding-counter", "sliding-counter.1500ms"),
+        ("100/min by sliding-log", "sliding-log.60s"),
+        ("100/min by sub-windows 6 slots", "sub-windows.70s.10s"),
+        ("100/min by sub-windows 6 slots paced", "sub-windows.70s.10s"),
+        ("100/min by sub-windows 6 slots loose", "sub-windows.60s.10s"),
+        ("100/s by sub-windows 7 slots", "sub-windows.1142864us.142858us"),
+    ] {
+        assert_eq!(Policy::parse("test", policy).unwrap().identities(), [identity], "{policy}");
+    }
+    let hourly = Policy::fixed_window("hour", Quota::per_hour(10));
+    let several = Policy::all_of("api", [hourly, Policy::gcra("api", Quota::per_second(1))]);
+    assert_eq!(several.unwrap().identities(), ["gcra.1s", "hour/fixed-window.3600s"]);
+}
+
+proptest! {
+    #[test]
+    fn policies_share_the_states_of_their_keys_if_their_identities_are_equal(
+        policies in any_singles_alike(),
+    ) {
+        for policy in &policies {
+            let mut limiter = InMemory::new(policies[0].clone());
+            let charged = limiter.charge(Timestamp::ZERO, "key", Cost::ONE);
+            prop_assert_eq!(charged.permits(), 1);
+            limiter.switch(policy);
+            let is_fresh = limiter.peek(Timestamp::ZERO, "key").reset_after().is_zero();
+            prop_assert_eq!(is_fresh, policy.identities() != policies[0].identities());
+            let is_reset = policies[0].limits_reset_by(policy).len() == 1;
+            prop_assert_eq!(is_fresh, is_reset);
+        }
+    }
+
+    #[test]
+    fn a_scaled_policy_keeps_its_states_and_has_no_more_permits(
+        policy in any_single(),
+        percent in 0..=300_u32,
+    ) {
+        if let Ok(scaled) = policy.scaled(percent) {
+            prop_assert_eq!(scaled.identities(), policy.identities());
+            let [quota, whole] = [&scaled, &policy].map(|it| *it.limits()[0].quota());
+            let most = u128::from(whole.permits()) * u128::from(percent) / 100;
+            let is_smallest = percent < 100 && quota.permits() <= whole.permits();
+            prop_assert!(u128::from(quota.permits()) <= most || is_smallest, "{quota} of {whole}");
+        } else {
+            prop_assert!(percent > 100, "{policy:?}");
+        }
+    }
 }

@@ -1,10 +1,8 @@
 //! A quota of its own for each customer, in one limiter.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use limiter_core::{
-    Cost, ErrorKind, KnownQuotas, Limiter, ManualClock, MemoryLimiter, Policy, Quota, Timestamp,
-};
+use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -37,38 +35,7 @@ fn interval(permits: u64) -> Duration {
 }
 
 #[test]
-fn the_last_number_is_an_error_of_its_own() {
-    let limiter = MemoryLimiter::builder(hourly(1)).capacity(1).build().unwrap();
-    for permits in 2..=65_535 {
-        assert!(limiter.with_policy(&hourly(permits)).is_ok(), "{permits}");
-    }
-    let error = limiter.with_policy(&hourly(65_536)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TooManyQuotas);
-    assert!(error.to_string().contains("build it with wide states"), "{error}");
-    // Those that are known still have theirs.
-    assert!(limiter.with_policy(&hourly(65_535)).unwrap().check("key").is_admitted());
-}
-
-/// The last number was given without a sign, and each new customer's handle was an error from then on.
-#[test]
-fn the_end_of_the_numbers_is_seen_coming() {
-    let limiter = MemoryLimiter::new(hourly(1));
-    let known = |limiter: &dyn Limiter| limiter.known_quotas();
-    let capacity = 65_535;
-    assert_eq!(limiter.known_quotas(), Some(KnownQuotas { known: 1, capacity }));
-    for permits in [2, 3, 2, 1] {
-        let _ = limiter.with_policy(&hourly(permits)).unwrap();
-    }
-    let handle: Arc<dyn Limiter> = Arc::new(limiter.with_policy(&hourly(3)).unwrap());
-    assert_eq!(known(&handle), Some(KnownQuotas { known: 3, capacity }));
-
-    let wide = MemoryLimiter::builder(hourly(1)).wide_states().build().unwrap();
-    let log = MemoryLimiter::new(Policy::sliding_log("customer", Quota::per_hour(1)));
-    assert_eq!([known(&wide), known(&log)], [None, None]);
-}
-
-#[test]
-fn a_handle_for_a_quota_that_is_known_allocates_nothing() {
+fn a_handle_for_a_span_that_is_known_allocates_nothing() {
     let limiter = MemoryLimiter::new(hourly(1));
     let policy = hourly(2);
     let _ = limiter.with_policy(&policy).unwrap();

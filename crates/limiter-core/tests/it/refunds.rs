@@ -15,6 +15,9 @@ fn limiter(policy: &str) -> (Limiter, ManualClock) {
 
 /// Returns the policy of a limit, or of several that are separated by ` and `.
 fn parse(text: &str) -> Policy {
+    if !text.contains(" and ") {
+        return Policy::parse("test", text).unwrap();
+    }
     let limits = text.split(" and ").map(|limit| Policy::parse(limit, limit).unwrap());
     Policy::all_of("test", limits).unwrap()
 }
@@ -130,12 +133,9 @@ fn a_receipt_from_before_a_debt_was_replaced_gives_back_nothing() {
         "10/s by sliding-log",
         "10/s and 20/min",
     ] {
-        for (is_wide, made) in
-            [(false, 199_950), (false, 200_000), (true, 199_950), (true, 200_000)]
-        {
+        for made in [199_950, 200_000] {
             let clock = ManualClock::new();
             let builder = MemoryLimiter::builder(parse(policy)).capacity(8).clock(clock.clone());
-            let builder = if is_wide { builder.wide_states() } else { builder };
             let limiter = builder.build().unwrap();
             let at = |millis: u64| clock.set(Timestamp::from_nanos(millis * 1_000_000));
             at(made);
@@ -193,7 +193,9 @@ fn a_refund_through_one_handle_counts_for_the_other() {
             let receipt = take(&premium, 600).unwrap();
             assert_eq!(premium.refund(receipt.keep(10)), 590, "{algorithm}");
         }
-        assert_eq!(free.peek("key").remaining(), 980, "{algorithm}");
+        // 20 of 10,000 are 2 of 1,000.
+        let left = if algorithm == "gcra" { 998 } else { 980 };
+        assert_eq!(free.peek("key").remaining(), left, "{algorithm}");
     }
 }
 
@@ -208,21 +210,20 @@ fn a_refund_through_another_handle_gives_back_by_its_own_quota() {
 }
 
 #[test]
-fn by_gcra_a_receipt_gives_back_nothing_while_the_last_charge_is_another_quotas() {
-    for (policy, other, back) in [
-        ("10/s", "20/s", 0),
-        ("10/s by fixed-window", "20/2s by fixed-window", 2),
-        ("10/s by fixed-window", "20/s by fixed-window", 2),
-        ("10/s by sliding-log", "20/2s by sliding-log", 2),
+fn a_receipt_gives_back_its_permits_also_after_another_quota_has_charged() {
+    for (policy, other) in [
+        ("10/s", "20/s"),
+        ("10/s by fixed-window", "20/s by fixed-window"),
+        ("10/s by sliding-log", "20/s by sliding-log"),
+        ("10/s by sliding-log", "20/2s by sliding-log"),
     ] {
         let (limiter, _) = limiter(policy);
         let other = limiter.with_policy(&parse(other)).unwrap();
         let [first, second] = [(); 2].map(|()| take(&limiter, 2).unwrap());
         assert!(take(&other, 1).is_some());
-        assert_eq!(limiter.refund(first), back, "{policy}");
-        // Its own quota charges again: it may give back that, at most its own permits.
-        assert!(take(&limiter, 3).is_some());
-        assert!(limiter.refund(second) <= 2, "{policy}");
+        assert_eq!(limiter.refund(first), 2, "{policy}");
+        assert_eq!(limiter.refund(second), 2, "{policy}");
+        assert!(limiter.peek("key").remaining() >= 9, "{policy}");
     }
 }
 

@@ -111,10 +111,10 @@ fn threads_charge_up_to_the_reach() {
     assert_eq!(limiter.peek("key").reset_after(), Duration::from_secs(2 * 3_600));
 }
 
-/// While the clock does not move, debts are the same in permits under both quotas.
+/// While the clock does not move, quotas of one span take a burst of one of them together at most.
 #[test]
 fn threads_with_two_quotas_in_turn_take_the_larger_limit_at_most() {
-    for policies in [["50/h", "100/h"], ["50/h by fixed-window", "100/min by fixed-window"]] {
+    for policies in [["50/h", "100/h"], ["50/h by fixed-window", "100/h by fixed-window"]] {
         let admitted = admitted(&policies);
         assert!(admitted.iter().all(|&admitted| admitted <= LIMIT), "{policies:?}");
     }

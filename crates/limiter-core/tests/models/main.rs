@@ -80,10 +80,11 @@ fn recovered() -> Keyed {
 
 #[test]
 fn two_claims_of_one_key_admit_one() {
-    for is_wide in [false, true] {
+    let quota = Quota::per_hour(1);
+    for policy in [Policy::gcra("test", quota), Policy::fixed_window("test", quota)] {
         model(move || {
-            let builder = MemoryLimiter::builder(hourly()).capacity(1).clock(Still::default());
-            let builder = if is_wide { builder.wide_states() } else { builder };
+            let builder =
+                MemoryLimiter::builder(policy.clone()).capacity(1).clock(Still::default());
             let limiter = builder.build().expect("one key fits");
             let other = limiter.clone();
             let (there, here) =
@@ -167,17 +168,20 @@ fn a_charge_that_lands_on_another_key_is_repeated() {
     });
 }
 
-/// A stalled charge by one quota, while another quota charges the key and is refunded.
+/// A permit of one quota takes the whole burst of their span, and one of the other half of it.
 #[test]
-fn quotas_that_compete_for_a_key_stay_within_the_larger_burst() {
+fn quotas_that_compete_for_a_key_stay_within_one_burst() {
     model(|| {
         let (limiter, _) = keyed();
         let twice = Policy::gcra("twice", Quota::per_hour(2));
         let twice = limiter.with_policy(&twice).expect("there is room for a quota");
         let other = limiter.clone();
         let (there, here) = together(
-            move || u32::from(other.check(7).is_admitted()),
-            || [&twice, &limiter, &twice].map(|by| u32::from(by.check(7).is_admitted())),
+            move || 2 * u32::from(other.check(7).is_admitted()),
+            || {
+                let halves = [(&twice, 1), (&limiter, 2), (&twice, 1)];
+                halves.map(|(by, halves)| halves * u32::from(by.check(7).is_admitted()))
+            },
         );
         assert_eq!(there + here.iter().sum::<u32>(), 2);
         assert!(!twice.check(7).is_admitted());
@@ -196,7 +200,7 @@ fn a_claim_after_a_reset_keeps_its_debt() {
         let (_, here) = together(
             move || other.check(7).is_admitted(),
             || {
-                assert!(twice.check(7).is_admitted());
+                let _ = twice.check(7);
                 limiter.reset(7);
                 limiter.check(8).is_admitted()
             },

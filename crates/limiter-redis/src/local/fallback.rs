@@ -37,9 +37,8 @@ impl Local {
         policy: &Policy,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        // Wide states, because the number of quotas that take turns on a key is not limited here.
         let limiter = MemoryLimiter::builder(share(policy, processes)?);
-        let limiter = limiter.wide_states().clock(clock).build()?;
+        let limiter = limiter.clock(clock).build()?;
         let processes = processes.get();
         Ok(Self {
             processes: Arc::new(AtomicU32::new(processes)),

@@ -8,7 +8,7 @@ use limiter_core::{
 };
 use limiter_test::{
     laws::lists::lists_are_charged_all_or_none,
-    lists::{self, lists},
+    lists::{self, Lists, lists},
     properties,
     schedule::Tick,
     subject::EPOCH,
@@ -59,7 +59,11 @@ impl lists::Store for Siblings {
 
 fn laws_hold_on(store: &Arc<Store>, cases: u32) {
     let config = properties::config(file!(), cases);
-    let law = |scenario| lists_are_charged_all_or_none(&mut Siblings::new(store), &scenario);
+    let law = |mut scenario: Lists| {
+        // A key in Redis converts its debt where the quota changes, so each limiter has one policy here.
+        scenario.limiters.iter_mut().for_each(|limiter| limiter.others.clear());
+        lists_are_charged_all_or_none(&mut Siblings::new(store), &scenario)
+    };
     TestRunner::new(config).run(&lists(Tick::Micro, 6), law).unwrap();
 }
 

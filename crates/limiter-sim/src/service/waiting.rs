@@ -3,8 +3,8 @@
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, sync::Mutex, time::Duration};
 
 use limiter_core::{
-    Cost, Decision, Demand, Error, JointDecision, Key, KnownQuotas, Limiter, LimiterFuture,
-    LimiterId, Policy, Receipt, Reservation, Usage, WaitingLimiter,
+    Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, LimiterId, Policy,
+    Receipt, Reservation, Usage, WaitingLimiter,
 };
 use limiter_redis::RedisLimiter;
 
@@ -140,10 +140,6 @@ impl Limiter for Noted {
 
     fn store(&self) -> &'static str {
         Limiter::store(&self.inner)
-    }
-
-    fn known_quotas(&self) -> Option<KnownQuotas> {
-        Limiter::known_quotas(&self.inner)
     }
 
     fn check(&self, key: &Key<'_>) -> LimiterFuture<Decision> {

@@ -57,7 +57,9 @@ pub enum Means {
 /// If the policy can't be applied.
 #[must_use]
 pub fn attack(policy: &Policy, limit: &Limit, window: Duration, effort: Effort) -> Attack {
-    let alone = search(|| Alone::new(policy.transition()), limit, window, effort);
+    let mut limits = policy.limits().iter().zip(policy.transitions());
+    let (_, transition) = limits.find(|(it, _)| *it == limit).expect("a limit of the policy");
+    let alone = search(|| Alone::new(transition), limit, window, effort);
     let in_memory = search(|| InMemory::new(policy), limit, window, effort);
     if in_memory.most > alone.most { in_memory } else { alone }
 }

@@ -92,15 +92,6 @@ pub(super) const ROWS: &[Case] = &[
         rows: &[take(0, 9, 2, 0, 1_500), take_none(100, 9, 400, 1_400), take(500, 1, 1, 1, 1_500)],
     },
     Case {
-        name: "another_quotas_debt_leaves_what_it_leaves_to_a_check",
-        policy: || gcra_of(10, 10_000, 10),
-        rows: &[
-            yes(0, 10, 0, 10_000),
-            row(0, Ask::Switch(|| gcra_of(100, 10_000, 100)), Want::Nothing),
-            take(0, 1_000, 90, 0, 10_000),
-        ],
-    },
-    Case {
         // The horizon of this quota is a minute, the least.
         name: "a_charge_in_any_case_leaves_a_debt_up_to_the_burst_and_the_horizon",
         policy: || gcra_of(10, 10_000, 10),

@@ -4,7 +4,7 @@ use limiter_core::{Algorithm, Policy, Slots};
 
 use super::{Ask, Case, Row, Want, gcra_of, no, policy_of, quota, row, yes};
 
-const fn peek(at: u64, remaining: u64, reset: u64) -> Row {
+pub(super) const fn peek(at: u64, remaining: u64, reset: u64) -> Row {
     row(at, Ask::Peek, Want::Usage { remaining, reset })
 }
 
@@ -20,11 +20,11 @@ const fn reset(at: u64) -> Row {
     row(at, Ask::Reset, Want::Nothing)
 }
 
-const fn switch(at: u64, policy: fn() -> Policy) -> Row {
+pub(super) const fn switch(at: u64, policy: fn() -> Policy) -> Row {
     row(at, Ask::Switch(policy), Want::Nothing)
 }
 
-fn window(permits: u64, window_ms: u64) -> Policy {
+pub(super) fn window(permits: u64, window_ms: u64) -> Policy {
     policy_of(Algorithm::FixedWindow, quota(permits, window_ms))
 }
 
@@ -32,7 +32,7 @@ fn counter(permits: u64, window_ms: u64) -> Policy {
     policy_of(Algorithm::SlidingCounter, quota(permits, window_ms))
 }
 
-fn log(permits: u64, window_ms: u64) -> Policy {
+pub(super) fn log(permits: u64, window_ms: u64) -> Policy {
     policy_of(Algorithm::SlidingLog, quota(permits, window_ms))
 }
 
@@ -262,29 +262,6 @@ pub(super) const ROWS: &[Case] = &[
         ],
     },
     Case {
-        name: "a_larger_quota_keeps_what_was_taken",
-        policy: || gcra_of(10, 10_000, 10),
-        rows: &[
-            yes(0, 10, 0, 10_000),
-            switch(0, || gcra_of(100, 10_000, 100)),
-            // Ten permits of 100 are used, and drain at the pace of the quota that charged them.
-            peek(0, 90, 10_000),
-            peek(5_000, 95, 5_000),
-            yes(5_000, 95, 0, 10_000),
-        ],
-    },
-    Case {
-        name: "a_smaller_quota_waits_until_the_larger_one_would_have_forgotten_enough",
-        policy: || gcra_of(1_000, 1_000, 1_000),
-        rows: &[
-            yes(0, 1_000, 0, 1_000),
-            switch(0, || gcra_of(10, 10_000, 10)),
-            peek(0, 0, 1_000),
-            no(0, 1, 0, 991, 1_000),
-            yes(991, 1, 0, 10_000),
-        ],
-    },
-    Case {
         name: "windows_keep_their_counts_when_the_quota_changes",
         policy: || window(10, 10_000),
         rows: &[
@@ -296,22 +273,6 @@ pub(super) const ROWS: &[Case] = &[
         ],
     },
     Case {
-        name: "quotas_in_turn_count_what_the_other_one_took",
-        policy: || gcra_of(10, 10_000, 10),
-        rows: &[
-            yes(0, 10, 0, 10_000),
-            switch(0, || gcra_of(100, 10_000, 100)),
-            yes(0, 60, 30, 7_000),
-            switch(0, || gcra_of(10, 10_000, 10)),
-            // 70 permits drain at 10/s to the 9 that leave room for one.
-            no(0, 1, 0, 6_100, 7_000),
-            switch(0, || gcra_of(100, 10_000, 100)),
-            no(0, 31, 30, 100, 7_000),
-            switch(0, || gcra_of(10, 10_000, 10)),
-            yes(6_100, 1, 0, 10_000),
-        ],
-    },
-    Case {
         name: "counters_in_turn_count_what_the_other_one_took",
         policy: || counter(50, 1_000),
         rows: &[
@@ -320,26 +281,6 @@ pub(super) const ROWS: &[Case] = &[
             // 50 fade to 4 when 0.08 of the next window is left.
             no(0, 1, 0, 1_920, 2_000),
             yes(1_920, 1, 0, 1_080),
-        ],
-    },
-    Case {
-        name: "logs_in_turn_count_by_the_window_that_asks",
-        policy: || log(5, 2_000),
-        rows: &[
-            yes(0, 4, 1, 2_000),
-            switch(0, || log(2, 1_000)),
-            no(0, 1, 0, 1_000, 1_000),
-            yes(1_000, 1, 1, 1_000),
-        ],
-    },
-    Case {
-        name: "a_longer_log_counts_no_longer_than_the_quota_that_took",
-        policy: || log(5, 1_000),
-        rows: &[
-            yes(0, 5, 0, 1_000),
-            switch(500, || log(5, 60_000)),
-            no(500, 1, 0, 500, 500),
-            yes(1_000, 1, 4, 60_000),
         ],
     },
 ];

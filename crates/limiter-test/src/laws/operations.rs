@@ -13,15 +13,11 @@ use crate::{
 };
 
 /// Law 1 for reservations: counted when they may be used, they stay within the bound, none later
-/// than asked for, none beyond the horizon. Those of one policy keep their order. For clocks that do
-/// not step back.
-///
-/// A promise by GCRA that another quota overtakes is added to the bound, so it is left out.
+/// than asked for, none beyond the horizon, and in order. For clocks that do not step back.
 pub fn reservations_keep_the_bound(subject: &mut impl Operations, scenario: &Scenario) -> Law {
     let window = scenario.quota().window();
     let mut admitted = Admitted::by_ticks_of(subject.tick());
     let (mut latest, mut last_use) = (Timestamp::ZERO, Timestamp::ZERO);
-    let mut promises: Vec<(usize, Timestamp, &Policy)> = Vec::new();
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
         admitted.pass(now.saturating_since(latest));
         latest = now;
@@ -36,30 +32,24 @@ pub fn reservations_keep_the_bound(subject: &mut impl Operations, scenario: &Sce
             let longest = within.min(horizon);
             let in_vain = retry.is_none_or(|retry| retry > longest);
             let has_slot = reservation.decision().source() != Source::FullTable;
-            prop_assert!(in_vain || scenario.is_mixed() || !has_slot, "{retry:?}");
+            prop_assert!(in_vain || !has_slot, "{retry:?}");
             continue;
         };
         prop_assert!(delay <= within.min(horizon + slack(policy, subject.tick())));
         let at = now.saturating_add(delay);
         prop_assert!(at >= last_use || scenario.is_mixed(), "overtakes an earlier reservation");
         last_use = at;
-        for (addition, promised, by) in &promises {
-            if *promised > now && *by != policy && can_be_overtaken(by) {
-                admitted.give_back(*addition, u64::MAX);
-            }
-        }
-        promises.push((admitted.len(), at, policy));
-        admitted.add_later(cost, delay);
+        admitted.add_later(policy, cost, delay);
         if delay > Duration::ZERO {
             let overtaking = subject.decide(now, KEY, Cost::ONE);
             prop_assert!(!overtaking.is_admitted());
         }
     }
-    stays_within(&admitted, scenario)
+    stays_within(&admitted)
 }
 
-/// Returns whether another quota may admit something before what this policy has promised.
-fn can_be_overtaken(policy: &Policy) -> bool {
+/// Returns whether a limit of the policy counts in debts.
+fn has_debts(policy: &Policy) -> bool {
     policy.limits().iter().any(|limit| limit.algorithm().is_continuous())
 }
 
@@ -91,8 +81,6 @@ fn permits_in(time: Duration, policy: &Policy) -> u64 {
 
 /// Law 7: what is given back at once leaves a key as it was, also if it was reserved for later, and what is kept stays
 /// taken.
-///
-/// Where another policy wrote the state, its debt has been rounded up.
 pub fn a_refund_gives_back_what_was_taken(
     subject: &mut impl Operations,
     scenario: &Scenario,
@@ -101,14 +89,13 @@ pub fn a_refund_gives_back_what_was_taken(
         subject.switch(policy);
         let before = subject.peek(now, KEY);
         // Several limits may have drained by the moment that one of them allows.
-        if !scenario.is_mixed()
-            && policy.limits().len() == 1
+        if policy.limits().len() == 1
             && let Some(receipt) = subject.reserve(now, KEY, cost, Duration::MAX).into_receipt()
         {
             prop_assert_eq!(subject.refund(now, receipt), cost.get());
             let after = subject.peek(now, KEY);
             // A debt may have been rounded up to a whole tick, at which a reservation is made.
-            let rounded = match can_be_overtaken(policy) {
+            let rounded = match has_debts(policy) {
                 true => permits_in(subject.tick(), policy),
                 false => 0,
             };
@@ -129,12 +116,7 @@ pub fn a_refund_gives_back_what_was_taken(
         let back = subject.refund(now, receipt.keep(kept));
         prop_assert_eq!(back, cost.get() - kept);
         let after = subject.peek(now, KEY);
-        if scenario.is_mixed() {
-            prop_assert!(after.remaining() <= before.remaining());
-            if policy.limits().len() == 1 {
-                prop_assert!(after.remaining() + kept + 1 >= before.remaining());
-            }
-        } else if kept == 0 {
+        if kept == 0 {
             prop_assert_eq!(after, before);
         } else if policy.limits().len() == 1 {
             prop_assert_eq!(after.remaining(), before.remaining() - kept);
@@ -144,8 +126,7 @@ pub fn a_refund_gives_back_what_was_taken(
 }
 
 /// Law 7, and law 1 with refunds: what was admitted and was not returned stays within the bound,
-/// whenever it is given back, in parts or as a whole. For one policy: with another quota in between, a
-/// receipt may give back later charges.
+/// whenever it is given back, in parts or as a whole.
 ///
 /// Several limits reserve nothing for later here: a limit by GCRA may have drained by the moment that
 /// another limit allows, and then gives back what is reserved for that moment.
@@ -157,7 +138,7 @@ pub fn refunds_never_lift_above_the_bound(
     let mut receipts: Vec<(usize, Receipt)> = Vec::new();
     let mut latest = Timestamp::ZERO;
     let is_single = scenario.policy.limits().len() == 1;
-    for (index, Request { now, cost, .. }) in scenario.requests().enumerate() {
+    for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
         admitted.pass(now.saturating_since(latest));
         latest = now;
         if index % 3 == 2 && !receipts.is_empty() {
@@ -174,14 +155,15 @@ pub fn refunds_never_lift_above_the_bound(
             prop_assert!(usage.remaining() <= usage.burst());
         }
         let within = if index % 4 == 1 && is_single { Duration::MAX } else { Duration::ZERO };
+        subject.switch(policy);
         let reservation = subject.reserve(now, KEY, cost, within);
         let delay = reservation.delay().unwrap_or_default();
         if let Some(receipt) = reservation.into_receipt() {
             receipts.push((admitted.len(), receipt));
-            admitted.add_later(cost, delay);
+            admitted.add_later(policy, cost, delay);
         }
     }
-    stays_within(&admitted, scenario)
+    stays_within(&admitted)
 }
 
 /// Law 7, however the clock steps, whatever is reset and whichever quota charges in between: a

@@ -97,6 +97,8 @@ pub(super) fn longest_recovery(scenario: &Scenario, tick: Duration) -> Duration 
     longest(&mut limits.iter(), recovery)
         + longest(&mut limits.iter(), slots_ahead)
         + longest(&mut limits.iter(), Limit::horizon)
+        // A slot of another key is freed by the longest debt of all quotas, which is rounded up.
+        + (longest(&mut limits.iter(), recovery) + longest(&mut limits.iter(), Limit::horizon)) / 256
         + longest(paced, recovery)
         + tick
 }

@@ -1,21 +1,26 @@
 //! What was admitted, and whether that was too much.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, Limit, Quota};
+use limiter_core::{Algorithm, Cost, Limit, Policy};
 
-use crate::schedule::slot_of;
+use super::gcra::NANO;
 
-/// Admissions by the time that had passed.
+/// Admissions by the time that had passed, under one policy or several in turn.
 #[derive(Clone, Debug)]
 pub struct Admitted {
-    /// In nanoseconds, and in permits.
-    log: Vec<(u128, u128)>,
+    log: Vec<Admission>,
     passed: u128,
     /// To which a stretch of time is measured, in nanoseconds.
     tick: u128,
-    /// Whether permits were reserved for later.
-    ahead: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Admission {
+    /// In nanoseconds.
+    at: u128,
+    permits: u128,
+    policy: Policy,
 }
 
 /// Too much in a stretch of time.
@@ -33,7 +38,7 @@ impl Admitted {
     /// Returns no admissions, by a limiter whose clock has this tick.
     #[must_use]
     pub fn by_ticks_of(tick: Duration) -> Self {
-        Self { log: Vec::new(), passed: 0, tick: tick.as_nanos(), ahead: false }
+        Self { log: Vec::new(), passed: 0, tick: tick.as_nanos() }
     }
 
     /// Lets `time` pass.
@@ -41,21 +46,21 @@ impl Admitted {
         self.passed += time.as_nanos();
     }
 
-    /// Adds permits that may be used now.
-    pub fn add(&mut self, cost: Cost) {
-        self.add_later(cost, Duration::ZERO);
+    /// Adds permits of a policy that may be used now.
+    pub fn add(&mut self, policy: &Policy, cost: Cost) {
+        self.add_later(policy, cost, Duration::ZERO);
     }
 
-    /// Adds permits that may be used `later`.
-    pub fn add_later(&mut self, cost: Cost, later: Duration) {
-        self.ahead |= !later.is_zero();
-        self.log.push((self.passed + later.as_nanos(), cost.get().into()));
+    /// Adds permits of a policy that may be used `later`.
+    pub fn add_later(&mut self, policy: &Policy, cost: Cost, later: Duration) {
+        let (at, permits) = (self.passed + later.as_nanos(), cost.get().into());
+        self.log.push(Admission { at, permits, policy: policy.clone() });
     }
 
     /// Subtracts `permits` from the `index`-th addition, because they were returned.
     pub fn give_back(&mut self, index: usize, permits: u64) {
-        if let Some((_, left)) = self.log.get_mut(index) {
-            *left = left.saturating_sub(permits.into());
+        if let Some(admission) = self.log.get_mut(index) {
+            admission.permits = admission.permits.saturating_sub(permits.into());
         }
     }
 
@@ -71,21 +76,47 @@ impl Admitted {
         self.log.is_empty()
     }
 
-    /// Returns a stretch of time in which more was admitted than `limits` allow, which took turns on
-    /// one state, by the bound that their algorithms publish.
+    /// Returns a stretch of time in which more was admitted than the bounds that the algorithms publish: by one limit
+    /// alone, or by all that share its states.
     #[must_use]
-    pub fn over(&self, limits: &[&Limit]) -> Option<Over> {
-        self.over_with(limits, 0)
+    pub fn over(&self) -> Option<Over> {
+        self.over_with(0)
     }
 
     /// Does what [`over`](Self::over) does where each request, one after the other, may also be charged for so
     /// many permits in any case.
     #[must_use]
-    pub fn over_with(&self, limits: &[&Limit], afterwards: u64) -> Option<Over> {
-        let mut log = self.log.clone();
-        log.retain(|(_, permits)| *permits > 0);
+    pub fn over_with(&self, afterwards: u64) -> Option<Over> {
+        let mut policies: Vec<&Policy> = Vec::new();
+        for Admission { policy, .. } in &self.log {
+            if !policies.contains(&policy) {
+                policies.push(policy);
+            }
+        }
+        policies.iter().find_map(|policy| {
+            let sharing: Vec<_> = policies
+                .iter()
+                .filter(|other| other.identities() == policy.identities())
+                .copied()
+                .collect();
+            (0..policy.limits().len()).find_map(|limit| {
+                let alone = self.over_of(&[policy], limit, afterwards.into());
+                alone.or_else(|| self.over_of(&sharing, limit, afterwards.into()))
+            })
+        })
+    }
+
+    /// Returns a stretch of time in which policies admitted more than the bound of one of their limits, which share
+    /// states.
+    fn over_of(&self, policies: &[&Policy], limit: usize, afterwards: u128) -> Option<Over> {
+        let limit_of = |policy: &Policy| policy.limits().get(limit).cloned();
+        let limits: Vec<_> = policies.iter().filter_map(|policy| limit_of(policy)).collect();
+        let bound = Bound::of(&limits, afterwards);
+        let counted = self.log.iter().filter(|it| it.permits > 0 && policies.contains(&&it.policy));
+        let mut log: Vec<_> = counted
+            .filter_map(|it| Some((it.at, it.permits * bound.weight(&limit_of(&it.policy)?))))
+            .collect();
         log.sort_unstable();
-        let bound = Bound::of(limits, self.ahead, afterwards.into());
         for (index, (start, _)) in log.iter().enumerate() {
             let mut permits = 0;
             for (at, more) in log.iter().skip(index) {
@@ -101,72 +132,59 @@ impl Admitted {
     }
 }
 
-/// How much limits may admit that take turns on one state.
+/// How much limits may admit that share a state.
 enum Bound {
-    /// The largest burst, and what the highest rate gives.
-    Rate { burst: u128, rates: Vec<(u128, u128)> },
-    /// The largest burst, and what all rates together give, with one permit of each: a quota that
-    /// charges over another one's reservations drains them at its own pace, before they are due.
-    Rates { burst: u128, rates: Vec<(u128, u128)> },
-    /// So many permits in any trailing window of the shortest length.
+    /// A burst, and what the rate gives, in permits.
+    Rate { burst: u128, permits: u128, window: u128 },
+    /// The same of several quotas of one span, in time: a permit takes as long as it takes to recover. In ticks.
+    Time { burst: u128 },
+    /// So many permits in any trailing window of this length.
     Window { permits: u128, window: u128 },
 }
 
 impl Bound {
-    fn of(limits: &[&Limit], ahead: bool, afterwards: u128) -> Self {
-        let quotas = || limits.iter().map(|limit| limit.quota());
-        let is_rate = limits.iter().any(|limit| limit.algorithm().is_continuous());
-        if is_rate {
-            let burst =
-                quotas().map(|quota| u128::from(quota.burst())).max().unwrap_or(0) + afterwards;
-            let rate = |quota: &Quota| (u128::from(quota.permits()), quota.window().as_nanos());
-            let rates: Vec<_> = quotas().map(rate).collect();
-            let is_mixed = rates.len() > 1;
-            return match ahead && is_mixed {
-                true => Self::Rates { burst, rates },
-                false => Self::Rate { burst, rates },
-            };
-        }
+    fn of(limits: &[Limit], afterwards: u128) -> Self {
+        let quotas = || limits.iter().map(Limit::quota);
+        let window = quotas().map(|quota| quota.window().as_nanos()).max().unwrap_or(0);
         let largest = quotas().map(|quota| u128::from(quota.permits())).max().unwrap_or(0);
+        match limits {
+            [limit] if limit.algorithm().is_continuous() => {
+                let burst = u128::from(limit.quota().burst()) + afterwards;
+                return Self::Rate { burst, permits: largest, window };
+            }
+            [limit, ..] if limit.algorithm().is_continuous() => {
+                let burst = |limit: &Limit| price(limit) * u128::from(limit.quota().burst());
+                let burst = limits.iter().map(burst).max().unwrap_or(0);
+                return Self::Time { burst };
+            }
+            _ => {}
+        }
         let largest = largest + afterwards;
-        let window = quotas().map(|quota| quota.window().as_nanos()).min().unwrap_or(0);
-        let permits = match limits.first().map(|limit| limit.algorithm()) {
-            Some(Algorithm::FixedWindow) => 2 * largest,
+        let permits = match limits.first().map(Limit::algorithm) {
             Some(Algorithm::SlidingCounter) => 2 * largest - 1,
-            Some(Algorithm::AlignedWindow | Algorithm::SubWindows(_)) => {
-                (1 + edges(limits)) * largest
-            }
-            Some(Algorithm::SlidingLog | Algorithm::Gcra | Algorithm::LeakyQueue { .. }) | None => {
-                largest
-            }
+            Some(Algorithm::FixedWindow | Algorithm::AlignedWindow) => 2 * largest,
+            Some(Algorithm::SubWindows(slots)) if slots.is_loose() => 2 * largest,
+            _ => largest,
         };
         Self::Window { permits, window }
     }
 
-    /// Returns the most permits in a stretch of time, `None` if it may be cut in two.
+    /// Returns how much a permit of a limit counts.
+    fn weight(&self, limit: &Limit) -> u128 {
+        if let Self::Time { .. } = self { price(limit) } else { 1 }
+    }
+
+    /// Returns the most in a stretch of time, `None` if it may be cut in two.
     fn within(&self, time: u128, tick: u128) -> Option<u128> {
         match self {
-            Self::Rate { burst, rates } => {
-                let flows = rates.iter().map(|(permits, window)| (time + tick) * permits / window);
-                Some(burst + flows.max().unwrap_or(0))
-            }
-            Self::Rates { burst, rates } => {
-                let flows = rates.iter().map(|(permits, window)| (time + tick) * permits / window);
-                Some(burst + flows.map(|flow| flow + 1).sum::<u128>())
-            }
+            Self::Rate { burst, permits, window } => Some(burst + (time + tick) * permits / window),
+            Self::Time { burst } => Some(burst + (time + tick) * NANO),
             Self::Window { permits, window } => (time < *window).then_some(*permits),
         }
     }
 }
 
-/// Returns at how many edges of a grid a trailing window of the shortest length can forget what was
-/// taken before: one for each grid of aligned windows or of the slots of loose sub-windows. Also where one
-/// length is a multiple of another: a window may open too late to find what a longer one has counted.
-fn edges(limits: &[&Limit]) -> u128 {
-    let has_edges = |limit: &&&Limit| match limit.algorithm() {
-        Algorithm::SubWindows(slots) => slots.is_loose(),
-        _ => true,
-    };
-    let grids = limits.iter().filter(has_edges).map(|it| (slot_of(it), it.quota().window()));
-    grids.collect::<BTreeSet<_>>().len() as u128
+/// Returns the time in which a permit recovers, in ticks, rounded up.
+fn price(limit: &Limit) -> u128 {
+    (limit.quota().window().as_nanos() * NANO).div_ceil(limit.quota().permits().into())
 }

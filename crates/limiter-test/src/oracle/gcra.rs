@@ -1,5 +1,5 @@
-//! GCRA with quotas that take turns, as a model in ticks of a quarter of a nanosecond that do not wrap
-//! around.
+//! GCRA with quotas of one span on one key, as a model in ticks of a quarter of a nanosecond that do not wrap
+//! around. A key's state is the tick at which its debt is drained.
 
 /// The ticks of a nanosecond, which is the unit of waits.
 pub const NANO: u128 = 4;
@@ -11,17 +11,10 @@ pub struct Quota {
     pub increment: u128,
     /// The permits of a whole burst.
     pub burst: u128,
+    /// The time in which a burst recovers, rounded up once.
+    pub span: u128,
     /// How far ahead permits may be promised, in ticks.
     pub horizon: u128,
-}
-
-/// A key's state: when the debt is drained, and the quota that wrote it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
-    /// In ticks.
-    pub tat: u128,
-    /// The writer.
-    pub writer: Quota,
 }
 
 /// The answer to a request.
@@ -48,115 +41,79 @@ pub struct Receipt {
     pub quota: Quota,
 }
 
-impl State {
-    /// Returns whether its writer can have left it by `now`.
-    #[must_use]
-    pub const fn is_possible(&self, now: u128) -> bool {
-        self.tat.saturating_sub(now) <= self.writer.reach()
-    }
-}
-
 impl Quota {
     const fn capacity(&self) -> u128 {
         self.increment * self.burst
     }
 
-    /// Returns the largest debt that this quota writes.
-    const fn reach(&self) -> u128 {
-        self.capacity() + self.horizon
+    /// Returns whether some quota of this span can have left a state by `now`.
+    #[must_use]
+    pub const fn is_possible(&self, tat: u128, now: u128) -> bool {
+        let exact = self.span + self.horizon;
+        tat.saturating_sub(now) <= exact + exact / 512 + 4_096
     }
 
-    /// Replaces an impossible state by a full debt, or by the largest that its writer can have left.
-    fn made_possible(&self, found: State, now: u128) -> State {
-        match found.writer {
-            _ if found.is_possible(now) => found,
-            writer if writer == *self => State { tat: now + self.capacity(), writer },
-            writer => State { tat: now + writer.reach(), writer },
+    /// Replaces an impossible state by a full debt, and returns the debt.
+    fn debt(&self, state: &mut Option<u128>, now: u128) -> u128 {
+        if state.is_some_and(|tat| !self.is_possible(tat, now)) {
+            *state = Some(now + self.capacity());
         }
+        state.map_or(0, |tat| tat.saturating_sub(now))
     }
 
     /// Charges `cost` at `now` or up to `within` later.
-    pub fn take(&self, state: &mut Option<State>, now: u128, cost: u128, within: u128) -> Outcome {
-        let found = state.filter(|state| state.tat > now);
-        let found = found.map(|found| self.made_possible(found, now));
-        if found.is_some() {
-            *state = found;
-        }
+    pub fn take(&self, state: &mut Option<u128>, now: u128, cost: u128, within: u128) -> Outcome {
+        let debt = self.debt(state, now);
         if cost > self.burst {
             return Outcome::Refused(None);
         }
         let room = self.capacity() - cost * self.increment;
-        let debt = found.map_or(0, |state| state.tat - now);
-        let foreign = found.filter(|state| state.writer != *self).map(|state| state.writer);
-        let own_debt = match foreign {
-            Some(writer) => (debt * self.increment).div_ceil(writer.increment),
-            None => debt,
-        };
-        let wait = match foreign {
-            _ if own_debt <= room => 0,
-            Some(writer) => debt - room * writer.increment / self.increment,
-            None => debt - room,
-        };
-        let wait = wait.next_multiple_of(NANO);
-        if wait > 0 && (foreign.is_some() || wait > within.min(self.horizon)) {
+        let wait = debt.saturating_sub(room).next_multiple_of(NANO);
+        if wait > within.min(self.horizon) {
             return Outcome::Refused(Some(wait));
         }
-        let tat = now + own_debt.max(wait) + cost * self.increment;
-        *state = Some(State { tat, writer: *self });
+        *state = Some(now + debt.max(wait) + cost * self.increment);
         Outcome::Admitted(now + wait)
     }
 
-    /// Charges `cost` at `now` whether or not it fits, up to the reach, and returns how many permits were charged.
-    pub fn charge(&self, state: &mut Option<State>, now: u128, cost: u128) -> u128 {
-        let found = state.filter(|state| state.tat > now);
-        let found = found.map(|found| self.made_possible(found, now));
-        if found.is_some() {
-            *state = found;
-        }
-        let debt = found.map_or(0, |found| {
-            ((found.tat - now) * self.increment).div_ceil(found.writer.increment)
-        });
-        let permits = cost.min(self.reach().saturating_sub(debt) / self.increment);
+    /// Charges `cost` at `now` whether or not it fits, up to a burst and the horizon, and returns how many permits were
+    /// charged.
+    pub fn charge(&self, state: &mut Option<u128>, now: u128, cost: u128) -> u128 {
+        let debt = self.debt(state, now);
+        let room = (self.capacity() + self.horizon).saturating_sub(debt);
+        let permits = cost.min(room / self.increment);
         if permits > 0 {
-            *state = Some(State { tat: now + debt + permits * self.increment, writer: *self });
+            *state = Some(now + debt + permits * self.increment);
         }
         permits
     }
 
     /// Returns how many permits are left at `now`.
     #[must_use]
-    pub fn remaining(&self, state: &Option<State>, now: u128) -> u128 {
-        let Some(state) = state.filter(|state| state.tat > now) else { return self.burst };
-        let debt = ((state.tat - now) * self.increment).div_ceil(state.writer.increment);
+    pub fn remaining(&self, state: Option<u128>, now: u128) -> u128 {
+        let debt = state.map_or(0, |tat| tat.saturating_sub(now));
         self.capacity().saturating_sub(debt) / self.increment
     }
 }
 
 impl Receipt {
     /// Gives back up to `permits` at `now`, and returns how many were returned.
-    pub fn refund(&self, state: &mut Option<State>, now: u128, permits: u128) -> u128 {
+    pub fn refund(&self, state: &mut Option<u128>, now: u128, permits: u128) -> u128 {
         let Self { made, at, mark, cost, quota } = *self;
-        let found = state.filter(|state| state.tat > now);
-        let found = found.map(|found| quota.made_possible(found, now));
-        if found.is_some() {
-            *state = found;
-        }
-        let Some(found) = found.filter(|found| found.writer == quota && made <= now) else {
-            return 0;
-        };
-        let (whole, debt) = (cost * quota.increment, found.tat - now);
+        let debt = quota.debt(state, now);
+        let (Some(tat), true) = (*state, made <= now) else { return 0 };
+        let whole = cost * quota.increment;
         let price = permits.min(cost) * quota.increment;
         let left = whole.saturating_sub(now.saturating_sub(at));
         let mut back = price.min(left).min(debt);
         if debt > quota.capacity() {
-            let most = price.min(quota.capacity());
-            back = back.min(most.saturating_sub(found.tat.saturating_sub(mark)));
+            back = back.min(price.min(quota.capacity()).saturating_sub(tat.saturating_sub(mark)));
         }
         if now < at && back < whole {
             // A part of a reservation for later stays.
             return 0;
         }
-        *state = Some(State { tat: found.tat - back, ..found });
+        *state = Some(tat - back);
         // One that has partly recovered counts as one.
         back.div_ceil(quota.increment)
     }

@@ -1,28 +1,28 @@
-//! A policy's transition with the plainest store.
+//! A policy's transitions with the plainest store.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, mem, time::Duration};
 
 use limiter_core::{
-    Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage,
-    algorithms::{AnyTransition, Charge, State, Transition},
+    Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage, algorithms::State,
 };
 
-use super::{Operations, Subject};
+use super::{Joint, JointCharge, Operations, Subject};
 
-/// A policy's transition with the plainest store: a map that never forgets.
+/// A policy's transitions with the plainest store: a map that never forgets.
 ///
 /// As in every store, a refusal and a peek write a state only if they replace an impossible one.
 #[derive(Debug)]
 pub struct Bare {
     policy: Policy,
-    states: HashMap<String, State>,
+    /// By the identity of the limit, and the key.
+    states: HashMap<(String, String), State>,
 }
 
 /// What a refund has to know.
 struct Token {
+    policy: Policy,
     key: String,
-    rule: AnyTransition,
-    charge: Charge,
+    charge: JointCharge,
 }
 
 impl Bare {
@@ -32,50 +32,57 @@ impl Bare {
         Self { policy, states: HashMap::new() }
     }
 
-    /// Returns the state of `key`.
-    #[must_use]
-    pub fn state(&self, key: &str) -> State {
-        self.states.get(key).cloned().unwrap_or_default()
+    fn joint(&self) -> Joint {
+        Joint::new(self.policy.clone())
     }
 
-    /// Returns the state of `key` at `now`, and writes it if it replaces an impossible one.
-    fn advanced(&mut self, rule: &AnyTransition, now: Timestamp, key: &str) -> State {
-        let mut state = self.state(key);
-        if rule.advance(&mut state, now) {
-            self.write(key, state.clone());
+    /// Returns the states of `key`.
+    fn states(&self, key: &str) -> Vec<State> {
+        let state = |identity: &String| {
+            self.states.get(&(identity.clone(), key.to_owned())).cloned().unwrap_or_default()
+        };
+        self.policy.identities().iter().map(state).collect()
+    }
+
+    /// Returns the states of `key` at `now`, and writes them if they replace impossible ones.
+    fn advanced(&mut self, now: Timestamp, key: &str) -> Vec<State> {
+        let mut states = self.states(key);
+        if self.joint().advance(&mut states, now) {
+            self.write(key, states.clone());
         }
-        state
+        states
     }
 
-    /// Changes the state of `key`, and writes it if it was charged.
+    /// Changes the states of `key`, and writes them if they were charged.
     fn change(
         &mut self,
         now: Timestamp,
         key: &str,
-        change: impl Fn(&AnyTransition, &mut State) -> (Decision, Option<Charge>),
+        change: impl Fn(&Joint, &mut [State]) -> (Decision, Option<JointCharge>),
     ) -> Reservation {
-        let policy = self.policy.clone();
-        let rule = policy.transition();
-        let before = self.advanced(rule, now, key);
-        let mut state = before.clone();
-        let (decision, charge) = change(rule, &mut state);
-        if decision.is_admitted() && state != before {
-            assert!(rule.is_possible(&state, now), "{state:?} at {now:?}");
-            self.write(key, state);
+        let joint = self.joint();
+        let before = self.advanced(now, key);
+        let mut states = before.clone();
+        let (decision, charge) = change(&joint, &mut states);
+        if decision.is_admitted() && states != before {
+            assert!(joint.are_possible(&states, now), "{states:?} at {now:?}");
+            self.write(key, states);
         }
         match charge {
             Some(charge) => {
-                let token = Token { key: key.to_owned(), rule: rule.clone(), charge };
-                let receipt = Receipt::new(token, charge.cost.get());
-                Reservation::admitted(decision, charge.at.saturating_since(now), receipt)
+                let (permits, delay) = (charge.permits(), charge.at().saturating_since(now));
+                let token = Token { policy: self.policy.clone(), key: key.to_owned(), charge };
+                Reservation::admitted(decision, delay, Receipt::new(token, permits))
             }
             None if decision.is_admitted() => Reservation::uncounted(decision, 0),
             None => Reservation::refused(decision),
         }
     }
 
-    fn write(&mut self, key: &str, state: State) {
-        self.states.insert(key.to_owned(), state);
+    fn write(&mut self, key: &str, states: Vec<State>) {
+        for (identity, state) in self.policy.identities().iter().zip(states) {
+            self.states.insert((identity.clone(), key.to_owned()), state);
+        }
     }
 }
 
@@ -100,36 +107,38 @@ impl Operations for Bare {
     }
 
     fn peek(&mut self, now: Timestamp, key: &str) -> Usage {
-        let policy = self.policy.clone();
-        let state = self.advanced(policy.transition(), now, key);
-        policy.transition().usage(&state, now)
+        let states = self.advanced(now, key);
+        self.joint().usage(&states, now)
     }
 
     fn reserve(&mut self, now: Timestamp, key: &str, cost: Cost, within: Duration) -> Reservation {
-        self.change(now, key, |rule, state| rule.decide(state, now, cost, within))
+        self.change(now, key, |joint, states| joint.decide(states, now, cost, within))
     }
 
     fn take_up_to(&mut self, now: Timestamp, key: &str, most: Cost) -> Reservation {
-        self.change(now, key, |rule, state| rule.decide_up_to(state, now, most))
+        self.change(now, key, |joint, states| joint.decide_up_to(states, now, most))
     }
 
     fn charge(&mut self, now: Timestamp, key: &str, cost: Cost) -> Reservation {
-        self.change(now, key, |rule, state| rule.force_charge(state, now, cost))
+        self.change(now, key, |joint, states| joint.force_charge(states, now, cost))
     }
 
     fn refund(&mut self, now: Timestamp, receipt: Receipt) -> u64 {
-        let Some(Token { key, rule, charge }) = receipt.token() else {
+        let Some(Token { policy, key, charge }) = receipt.token() else {
             return 0;
         };
-        let mut state = self.advanced(rule, now, key);
-        let back = rule.refund(&mut state, now, charge, receipt.permits());
+        // By the policy that has charged.
+        let own = mem::replace(&mut self.policy, policy.clone());
+        let mut states = self.advanced(now, key);
+        let back = self.joint().refund(&mut states, now, charge, receipt.permits());
         if back > 0 {
-            self.write(key, state);
+            self.write(key, states);
         }
+        self.policy = own;
         back
     }
 
     fn reset(&mut self, _: Timestamp, key: &str) {
-        self.states.remove(key);
+        self.states.retain(|(_, other), _| other != key);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use limiter_core::{
-    Cost, Decision, Limiter as _, ManualClock, MemoryLimiter, Policy, Receipt, Reservation,
+    Cost, Decision, Limiter as _, ManualClock, MemoryLimiter, Policy, Receipt, Reservation, Source,
     Timestamp, Usage,
 };
 
@@ -20,27 +20,20 @@ impl InMemory {
     /// Returns a limiter of `policy` with no states.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        Self::with_room_for(512, policy, false)
+        Self::with_room_for(512, policy)
     }
 
-    /// Returns a limiter of `policy` whose states name their quotas in full.
-    #[must_use]
-    pub fn wide(policy: Policy) -> Self {
-        Self::with_room_for(512, policy, true)
-    }
-
-    /// Returns a limiter of `policy` for so many keys, maybe with wide states.
+    /// Returns a limiter of `policy` for so many keys.
     ///
     /// # Panics
     ///
     /// If `keys` is not a valid capacity.
     #[must_use]
-    pub fn with_room_for(keys: usize, policy: Policy, wide: bool) -> Self {
+    pub fn with_room_for(keys: usize, policy: Policy) -> Self {
         let clock = ManualClock::new();
         let builder = MemoryLimiter::builder(policy).capacity(keys).clock(clock.clone());
         // Enough entries, because those of a log would be merged.
         let builder = builder.entries_per_key(10_000);
-        let builder = if wide { builder.wide_states() } else { builder };
         Self { limiter: builder.build().expect("the capacity is valid"), clock }
     }
 }
@@ -58,7 +51,11 @@ impl Subject for InMemory {
         self.clock.set(now);
         let preview = self.limiter.preview(&key.into(), cost).expect("it calls no store");
         let decision = self.limiter.check_n(key, cost);
-        compare(preview, decision, cost);
+        // Several limits may be read beside the last free slot of a table, and then need one each.
+        let may_differ = self.limiter.policy().limits().len() > 1;
+        if !may_differ || decision.source() != Source::FullTable {
+            compare(preview, decision, cost);
+        }
         decision
     }
 }
@@ -69,7 +66,7 @@ fn compare(preview: Decision, decision: Decision, cost: Cost) {
     assert_eq!(figures(preview), figures(decision), "what a preview says");
     let (before, after) = (preview.remaining(), decision.remaining());
     if decision.is_admitted() {
-        // The usage in a preview is the one before the charge, which may round another quota's debt up.
+        // The usage in a preview is the one before the charge.
         assert!(
             before >= after + cost.get(),
             "{before} left in a preview, and {after} after {cost}"

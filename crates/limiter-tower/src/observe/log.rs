@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Decision, Error, KnownQuotas, Occupancy, OnStoreFailure};
+use limiter_core::{Decision, Error, Occupancy, OnStoreFailure};
 
 use crate::key::MissingKey;
 
@@ -63,6 +63,12 @@ pub(crate) fn misconfigured(rule: &str, error: &Error) {
     eprintln!("limiter-tower: rule {rule:?} is misconfigured, so requests are rejected: {error}");
 }
 
+/// Limits of a new policy under which all keys begin fresh.
+pub(crate) fn limits_reset(rule: &str, limits: &[&str]) {
+    log!(info, rule, ?limits, "keys begin fresh under limits of another span");
+    let _ = (rule, limits);
+}
+
 /// A rule that was asked without a request, although its plan depends on it.
 pub(crate) fn plan_needs_request(rule: &str) {
     log!(
@@ -81,20 +87,6 @@ pub(crate) fn limit_needs_request(rule: &str) {
         "the rule's limit depends on the request: enter it with the request, or say the limit by `limit`"
     );
     let _ = rule;
-}
-
-/// A limiter that can know few more quotas, logged once.
-pub(crate) fn many_quotas(rule: &str, quotas: KnownQuotas) {
-    let KnownQuotas { known, capacity } = quotas;
-    log!(
-        warn,
-        rule,
-        known,
-        capacity,
-        "rate limiter knows most of the quotas that it can know, and then fails for new ones: round \
-         quotas to steps, or build it with wide_states"
-    );
-    let _ = (rule, known, capacity);
 }
 
 /// A fault of the server, logged once: on standard error if there is no log, because the remedy is in it.

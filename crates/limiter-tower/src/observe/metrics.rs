@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Decision, Error, ErrorKind, KnownQuotas, Occupancy, Policy, Source};
+use limiter_core::{Decision, Error, ErrorKind, Occupancy, Source};
 use metrics::{SharedString, counter, gauge, histogram};
 
 use super::{Event, Outcome};
@@ -112,14 +112,6 @@ fn record_usage(policy: &SharedString, decision: &Decision) {
     if utilization > NEAR {
         counter!("ratelimit_near_limit_total", "policy" => policy.clone()).increment(1);
     }
-}
-
-/// Records how many quotas a limiter knows, whose first plan has this policy.
-pub(crate) fn record_quotas(policy: &Policy, quotas: KnownQuotas) {
-    #[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
-    let [known, capacity] = [quotas.known, quotas.capacity].map(|count| count as f64);
-    gauge!("ratelimit_known_quotas_ratio", "policy" => policy.name().to_owned())
-        .set(known / capacity);
 }
 
 /// Returns the kind of a store's error, as a label.

@@ -80,7 +80,8 @@ impl Plans {
         Ok(Self { shared: Arc::new(Shared { own, by_name, selected: Mutex::default() }) })
     }
 
-    /// Replaces all plans. Keys keep their debts. On an error nothing changes.
+    /// Replaces all plans. Keys keep what they have used under limits of the same [span](Policy::identities); those
+    /// under which they begin fresh are logged. On an error nothing changes.
     ///
     /// # Errors
     ///
@@ -112,6 +113,13 @@ impl Plans {
             let kept: Vec<_> =
                 new.filter_map(|name| Some((name.clone(), old.get(name)?.clone()))).collect();
             table.extend(kept);
+            let own = &plans.shared.own;
+            for (name, new) in &table {
+                if let Some(old) = old.get(name) {
+                    let [old, new] = [old, new].map(|plan| plan.as_ref().unwrap_or(own));
+                    old.log_resets_by(name, new);
+                }
+            }
             plans.shared.by_name.store(Arc::new(table));
         }))
     }

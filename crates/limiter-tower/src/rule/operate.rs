@@ -5,7 +5,10 @@ use std::{sync::atomic::Ordering, time::Duration};
 use limiter_core::{Error, Key, LimiterFuture, Policy, Usage};
 
 use super::{Blocking, Mode, Rule};
-use crate::key::{Head, MissingKey};
+use crate::{
+    key::{Head, MissingKey},
+    plan::Plan,
+};
 
 /// Changes and inspects a rule while requests are served.
 impl Rule {
@@ -21,15 +24,22 @@ impl Rule {
         self.fixed_plan().policy().clone()
     }
 
-    /// Enforces `policy` from now on, in all clones. Keys keep their debts. Plans that were prepared for tiers or
+    /// Enforces `policy` from now on, in all clones. Keys keep what they have used under limits of the same
+    /// [span](Policy::identities); those under which they begin fresh are logged. Plans that were prepared for tiers or
     /// customers stay as they are. [`Reload`](crate::Reload) sets those of several rules and plans, or none.
     ///
     /// # Errors
     ///
     /// As [`Limiter::with_policy`](limiter_core::Limiter::with_policy). The rule stays as it was.
     pub fn set_policy(&self, policy: &Policy) -> Result<(), Error> {
-        self.live().plan.set(self.live().plan.get().with_policy(policy)?);
+        self.set_plan(self.live().plan.get().with_policy(policy)?);
         Ok(())
+    }
+
+    /// Sets the plan in all clones.
+    pub(crate) fn set_plan(&self, plan: Plan) {
+        self.live().plan.get().log_resets_by(self.name(), &plan);
+        self.live().plan.set(plan);
     }
 
     /// Returns for which keys the rule is enforced.

@@ -176,8 +176,9 @@ async fn a_check_of_a_rule_whose_plan_depends_on_the_request_needs_the_plan() {
 
     let admission = rule.under(&gold).check(&alice, Cost::of(50)).await.unwrap();
     assert_eq!(admission.decision().unwrap().policy().name(), "gold");
-    // One state: the rule's own policy counts the same permits.
-    assert_eq!(rule.under(&own).check(&alice, Cost::ONE).await.unwrap_err().status(), 429);
+    // One state: half of gold's burst is half of the rule's own, so that 5 of 10 are left.
+    assert_eq!(rule.under(&own).check(&alice, Cost::of(6)).await.unwrap_err().status(), 429);
+    assert_eq!(used(&rule, "alice").await, 5);
     // A plan for a request, too.
     let ask = rule.under(&gold);
     let admission = ask.ask(&Request::new(())).await.unwrap();

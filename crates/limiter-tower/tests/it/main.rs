@@ -28,7 +28,6 @@ mod next_draft;
 mod operation;
 mod placement;
 mod plans;
-mod quotas;
 mod random_fields;
 mod refusals;
 mod rules;

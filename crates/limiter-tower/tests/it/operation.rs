@@ -3,6 +3,7 @@
 use std::{
     net::Ipv4Addr,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use http::Request;
@@ -100,8 +101,9 @@ async fn a_shadow_rejects_no_request_without_a_key_and_a_sample_does() {
 }
 
 #[tokio::test]
-async fn a_clone_of_a_rule_changes_the_policy_and_keeps_debts() {
-    let rule = by_address(limiter(Quota::per_hour(2)).0);
+async fn a_clone_of_a_rule_changes_the_policy_and_keeps_what_is_used() {
+    let (limiter, clock) = limiter(Quota::per_hour(2));
+    let rule = by_address(limiter);
     let service = layer_of([rule.clone()]).layer(service_fn(hello));
     assert_eq!(statuses(&service, 3).await, [200, 200, 429]);
     let raised = Policy::gcra("raised", Quota::per_hour(4));
@@ -109,6 +111,9 @@ async fn a_clone_of_a_rule_changes_the_policy_and_keeps_debts() {
     assert_eq!((rule.name(), rule.policy()), ("default", raised.clone()));
     let response = send(&service, request_from("192.0.2.1")).await;
     assert_eq!(header(response.headers(), "ratelimit-policy"), Some("\"raised\";q=4;w=3600"));
+    // A key that is used up recovers at the new rate, of one permit in a quarter of an hour.
+    assert_eq!(response.status(), 429);
+    clock.advance(Duration::from_secs(900));
     assert_eq!(statuses(&service, 2).await, [200, 429]);
 
     let window = Policy::fixed_window("window", Quota::per_hour(1));
@@ -263,7 +268,11 @@ async fn the_policies_of_several_rules_are_set_together_or_not_at_all() {
     // In any order.
     Reload::new().rules(&rules, [c.clone(), a.clone(), b.clone()]).unwrap().apply();
     assert_eq!(policies(), [a, b, c]);
-    assert_eq!(statuses(&service, 5).await, [200, 200, 200, 200, 429]);
+    // The key is still used up. Another one has all of the new limits.
+    assert_eq!(statuses(&service, 1).await, [429]);
+    for status in [200, 200, 200, 200, 200, 429] {
+        assert_eq!(send(&service, request_from("192.0.2.2")).await.status(), status);
+    }
 }
 
 /// One of them would be lost.
@@ -293,6 +302,31 @@ fn rules_and_plans_are_reloaded_together_or_not_at_all() {
     assert_eq!(quotas(), [gcra("api", 1), gcra("gold", 2)]);
     reload().plans(&plans, [gcra("gold", 20)]).unwrap().apply();
     assert_eq!(quotas(), [gcra("api", 10), gcra("gold", 20)]);
+}
+
+#[test]
+fn limits_under_which_keys_begin_fresh_are_logged() {
+    let log = limiter_rig::log::Log::start();
+    let gcra = |name, quota| Policy::gcra(name, quota);
+    let (limiter, _) = limiter_of(gcra("api", Quota::per_hour(10)));
+    let plans = Plans::new(limiter.clone(), [gcra("gold", Quota::per_hour(20))]).unwrap();
+    let rules = [by_address(limiter)];
+    // The same span.
+    rules[0].set_policy(&gcra("api", Quota::per_hour(30))).unwrap();
+    plans.replace([gcra("gold", Quota::per_hour(5))]).unwrap();
+    assert_eq!(log.lines(), [""; 0]);
+    rules[0].set_policy(&gcra("raised", Quota::per_hour(30).with_burst(60))).unwrap();
+    let reload = Reload::new().rules(&rules, [gcra("api", Quota::per_minute(1))]).unwrap();
+    let reload = reload.plans(&plans, [gcra("gold", Quota::per_minute(2))]).unwrap();
+    assert_eq!(log.lines().len(), 1);
+    reload.apply();
+    let line = |rule: &str, limit: &str| {
+        format!(
+            "INFO limiter_tower: keys begin fresh under limits of another span policy=\"{rule}\" \
+             limits=[\"{limit}\"]"
+        )
+    };
+    assert_eq!(log.lines(), [line("api", "raised"), line("api", "api"), line("gold", "gold")]);
 }
 
 /// A program can make a selector between the check and the change.

@@ -46,7 +46,7 @@ async fn a_tier_has_its_own_quota_over_the_same_states() {
         let response = send(&service, of_tier(tier)).await;
         seen.push((tier, response.status().as_u16()));
     }
-    // The debt of two permits fills the silver tier; gold has one more.
+    // Two thirds of the burst are used. A permit of silver is half of it, and one of gold a third.
     let expected = [("gold", 200), ("gold", 200), ("silver", 429), ("gold", 200), ("gold", 429)];
     assert_eq!(seen, expected);
     let refusal = send(&service, of_tier("gold")).await;
@@ -104,7 +104,10 @@ async fn a_reloaded_table_applies_to_the_next_request() {
         assert_eq!(send(&service, of_tier("gold")).await.status(), status);
     }
     plans.replace([gcra("gold", 100)]).unwrap();
-    assert_eq!(send(&service, of_tier("gold")).await.status(), 200);
+    // The key is still used up, and recovers at the new rate.
+    let refusal = send(&service, of_tier("gold")).await;
+    assert_eq!(header(refusal.headers(), "retry-after"), Some("36"));
+    assert_eq!(header(refusal.headers(), "ratelimit-policy"), Some("\"gold\";q=100;w=3600"));
     assert!(plans.get("silver").is_none());
 }
 

@@ -122,10 +122,13 @@ async fn a_rule_in_two_layers_is_one_rule() {
     assert_eq!(statuses().await, [200; 4]);
     rule.set_mode(Mode::ENFORCE);
     assert_eq!(statuses().await, [429; 4]);
-    // One policy.
+    // One policy. The key was used up, and stays so until it is reset.
     rule.set_policy(&Policy::gcra("default", Quota::per_hour(5))).unwrap();
-    assert_eq!(statuses().await, [200, 200, 429, 429]);
+    assert_eq!(statuses().await, [429; 4]);
     let request = request_from("192.0.2.1");
+    rule.reset(&rule.key(&request).unwrap()).await.unwrap();
+    assert_eq!(statuses().await, [200; 4]);
+    assert_eq!(statuses().await, [200, 429, 429, 429]);
     let decisions = send(&two, request.clone()).await.extensions().get::<Decisions>().cloned();
     assert!(decisions.unwrap().of(&rule.clone()).is_some());
     assert_eq!(rule.peek(&rule.key(&request).unwrap()).await.unwrap().used(), 5);

@@ -66,7 +66,6 @@ impl MemoryLimiter {
             room: Room {
                 keys: Builder::DEFAULT_CAPACITY,
                 entries_per_key: Builder::DEFAULT_ENTRIES_PER_KEY,
-                wide_states: false,
                 on_full: OnFull::Refuse,
                 max_waiting: Builder::DEFAULT_MAX_WAITING,
             },
@@ -81,8 +80,8 @@ impl<C: Clock> Builder<C> {
     /// Sets for about how many keys in debt the limiter has room. The default is 100,000.
     ///
     /// The table is allocated when the limiter is built and does not grow: about 40 bytes a key with
-    /// GCRA, two slots of about 90 bytes with another algorithm. Logs and sub-windows allocate their
-    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes up to about 770 bytes a
+    /// GCRA, two slots of about 85 bytes with another algorithm. Logs and sub-windows allocate their
+    /// entries later, within [`Self::entries_per_key`]: a flood of logs takes up to about 650 bytes a
     /// key in all, which the limiter keeps for the next one.
     ///
     /// A new key that finds no free slot is refused until one of its slots is free: see
@@ -100,13 +99,6 @@ impl<C: Clock> Builder<C> {
     /// old ones more than the new ones. So its permits come back later, never earlier.
     pub fn entries_per_key(self, entries: usize) -> Self {
         Self { room: Room { entries_per_key: entries, ..self.room }, ..self }
-    }
-
-    /// Stores each GCRA state with its own quota, for more than 65,535 different quotas in the life of
-    /// the limiter, such as quotas that clients or servers choose. A check then takes a lock, and a key
-    /// about 200 bytes.
-    pub fn wide_states(self) -> Self {
-        Self { room: Room { wide_states: true, ..self.room }, ..self }
     }
 
     /// Sets what happens to a new key while the table has no free slot for it. The default is to refuse it
@@ -170,6 +162,7 @@ impl<C: Clock> Builder<C> {
 
     fn limiter(self) -> MemoryLimiter<C> {
         let Self { policy, room, id, hasher, clock } = self;
-        MemoryLimiter::of(Handle::new(id, policy, room, Arc::new(clock)), hasher)
+        let handle = Handle::new(id, &policy, hasher.clone(), room, Arc::new(clock));
+        MemoryLimiter::of(handle, hasher)
     }
 }

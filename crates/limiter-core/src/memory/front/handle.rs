@@ -8,7 +8,9 @@ use crate::{
     Usage,
     charge::Charged,
     memory::{
+        KeyHasher,
         present::{Now, Present},
+        salts::Salts,
         states::{Outcome, Room, States},
         taking::Taking,
         waiters::{Queue, Queues},
@@ -27,7 +29,9 @@ pub(crate) struct Handle<C> {
 struct Shared<C> {
     /// Also separates this limiter's receipts from those of others.
     id: LimiterId,
+    hasher: KeyHasher,
     queues: Queues,
+    salts: Salts,
     waiting: Bounded,
     /// Shared with siblings.
     clock: Arc<C>,
@@ -38,19 +42,27 @@ struct Shared<C> {
 
 impl<C: Clock> Handle<C> {
     /// Returns a handle on the states of a new limiter.
-    pub(crate) fn new(id: LimiterId, policy: Policy, room: Room, clock: Arc<C>) -> Self {
-        let states = States::new(policy, room);
+    pub(crate) fn new(
+        id: LimiterId,
+        policy: &Policy,
+        hasher: KeyHasher,
+        room: Room,
+        clock: Arc<C>,
+    ) -> Self {
+        let states = States::new(policy, &hasher, room);
         let (queues, unix_time) = (Queues::new(room.keys), states.policy.reads_unix_time());
         let waiting = Bounded::new(room.max_waiting);
-        let shared = Shared { id, queues, waiting, clock, room, unix_time };
+        let salts = Salts::default();
+        states.salts().for_each(|salt| salts.add(salt));
+        let shared = Shared { id, hasher, queues, salts, waiting, clock, room, unix_time };
         Self { shared: Arc::new(shared), states }
     }
 
     /// Returns a handle on other states, of a limiter with the same clock and room for so many keys.
-    pub(crate) fn sibling(&self, policy: &Policy, keys: usize) -> Self {
+    pub(crate) fn sibling(&self, policy: &Policy, hasher: KeyHasher, keys: usize) -> Self {
         let Shared { id, clock, room, .. } = &*self.shared;
         let room = Room { keys, ..*room };
-        Self::new(id.sibling(), policy.clone(), room, Arc::clone(clock))
+        Self::new(id.sibling(), policy, hasher, room, Arc::clone(clock))
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -71,7 +83,8 @@ impl<C: Clock> Handle<C> {
     }
 
     pub(crate) fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
-        let states = self.states.with_policy(policy)?;
+        let states = self.states.with_policy(policy, &self.shared.hasher)?;
+        states.salts().for_each(|salt| self.shared.salts.add(salt));
         Ok(Self { shared: Arc::clone(&self.shared), states })
     }
 
@@ -88,21 +101,23 @@ impl<C: Clock> Handle<C> {
     /// Does what [`check`](Self::check) does where that takes a lock.
     #[inline(never)]
     fn check_locked(&self, hash: u64, cost: Cost) -> Decision {
-        let refusal =
-            self.with_waiters(hash, |queue, clock| queue.refusal(&self.states, cost, clock));
         let check = || self.states.check_locked(hash, &|| self.now(), cost);
-        refusal.flatten().map_or_else(check, |(decision, _)| decision)
+        self.refusal(hash, cost).unwrap_or_else(check)
     }
 
     pub(crate) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
-        let outcome = if self.shared.queues.are_empty_for(hash) {
-            self.states.reserve(hash, &|| self.now(), cost, within)
-        } else {
-            self.take(hash, cost, within)
-        };
+        let outcome = self.decide(hash, cost, within);
         let at = outcome.1.map(|charged| charged.charge.at);
         let delay = at.map_or(Duration::ZERO, |at| at.saturating_since(self.now()));
         self.reservation(hash, outcome, delay, cost.get())
+    }
+
+    /// Charges `cost` if it fits now or up to `within` later, unless waiters come first.
+    pub(crate) fn decide(&self, hash: u64, cost: Cost, within: Duration) -> Outcome {
+        match self.shared.queues.are_empty_for(hash) {
+            true => self.states.reserve(hash, &|| self.now(), cost, within),
+            false => self.take(hash, cost, within),
+        }
     }
 
     /// Charges as many permits as fit now, at most `most`, unless waiters come first.
@@ -124,25 +139,11 @@ impl<C: Clock> Handle<C> {
         self.reservation(hash, outcome, Duration::ZERO, uncounted)
     }
 
-    /// Charges `cost` if it fits at `now`, which was just read, with a receipt.
-    pub(crate) fn reserve_at(&self, hash: u64, now: Timestamp, cost: Cost) -> Outcome {
-        let may_pass = self.shared.queues.are_empty_for(hash);
-        let outcome = may_pass.then(|| self.states.reserve_now(hash, now, cost)).flatten();
-        outcome.unwrap_or_else(|| self.take(hash, cost, Duration::ZERO))
-    }
-
-    /// Returns the decision on `cost` at `now`, which was just read, and charges nothing.
-    pub(crate) fn preview_at(&self, hash: u64, now: Timestamp, cost: Cost) -> Decision {
-        let may_pass = self.shared.queues.are_empty_for(hash);
-        let decision = may_pass.then(|| self.states.preview_now(hash, now, cost)).flatten();
-        decision.unwrap_or_else(|| self.preview(hash, cost))
-    }
-
-    /// Counts a refusal because the table is full.
-    pub(crate) fn count_full(&self, decision: &Decision) {
-        if !decision.is_admitted() && decision.source() == Source::FullTable {
-            self.states.count_full();
-        }
+    /// Returns the refusal of a request that has to wait behind waiters, if there are any.
+    pub(crate) fn refusal(&self, hash: u64, cost: Cost) -> Option<Decision> {
+        let refusal =
+            self.with_waiters(hash, |queue, clock| queue.refusal(&self.states, cost, clock));
+        refusal.flatten().map(|(decision, _)| decision)
     }
 
     /// Charges `cost` if it fits now or up to `within` later, unless waiters come first.
@@ -178,37 +179,33 @@ impl<C: Clock> Handle<C> {
         Receipt::of_memory(taken, charged.charge.cost.get())
     }
 
-    /// Refunds a charge of this handle at once.
-    pub(crate) fn give_back(&self, hash: u64, charged: &Charged) {
-        let permits = charged.charge.cost.get();
-        self.change(hash, |clock| self.states.refund(hash, clock, charged, permits));
-    }
-
     pub(crate) fn peek(&self, hash: u64) -> Usage {
         self.with_waiters(hash, |_, _| ());
         self.states.usage(hash, &|| self.now())
     }
 
     pub(crate) fn preview(&self, hash: u64, cost: Cost) -> Decision {
-        let refusal =
-            self.with_waiters(hash, |queue, clock| queue.refusal(&self.states, cost, clock));
         let decide = || self.states.preview(hash, &|| self.now(), cost);
-        refusal.flatten().map_or_else(decide, |(decision, _)| decision)
+        self.refusal(hash, cost).unwrap_or_else(decide)
     }
 
     pub(crate) fn refund(&self, receipt: &Receipt) -> u64 {
         let taken = receipt.taken().filter(|taken| taken.limiter == self.shared.id);
         let refund = |Taken { hash, policy, charged, .. }: &Taken| {
             // Known to the limiter, because it has charged.
-            let states = self.states.with_policy(policy).ok()?;
+            let states = self.states.with_policy(policy, &self.shared.hasher).ok()?;
             let refund = |clock: Now<'_>| states.refund(*hash, clock, charged, receipt.permits());
             Some(self.change(*hash, refund))
         };
         taken.and_then(refund).unwrap_or(0)
     }
 
+    /// Makes a key fresh under this policy and those of the other handles.
     pub(crate) fn reset(&self, hash: u64) {
-        self.change(hash, |clock| self.states.reset(hash, clock));
+        self.change(hash, |clock| {
+            let reset = |salt| self.states.reset(hash, salt, clock);
+            self.shared.salts.for_each_and(self.states.salts(), reset);
+        });
     }
 
     /// Changes a state from outside of the queue, whose waiters are charged before, and see it.

@@ -6,9 +6,8 @@ use std::{any::Any, fmt, pin::Pin, sync::Arc, time::Duration};
 
 use super::{acquire::Acquire, capacity::check_capacity, handle::Handle};
 use crate::{
-    Clock, Cost, Decision, Demand, Error, JointDecision, Key, KnownQuotas, Limiter, LimiterFuture,
-    LimiterId, Policy, Receipt, Reservation, SystemClock, Timer, Usage, WaitingLimiter,
-    memory::KeyHasher,
+    Clock, Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, LimiterId,
+    Policy, Receipt, Reservation, SystemClock, Timer, Usage, WaitingLimiter, memory::KeyHasher,
 };
 
 /// A limiter that keeps its states in this process's memory.
@@ -38,8 +37,7 @@ use crate::{
 ///
 /// # Hashes of keys
 ///
-/// A key is stored as its hash of 64 bits, by foldhash under a seed of the limiter's own. GCRA compares 48 of
-/// them at the places that the hash chooses; other algorithms and wide states compare all. Two keys with
+/// A key is stored as its hash of 64 bits, by foldhash under a seed of the limiter's own. Two keys with
 /// one hash share one debt and one queue of waiters, and a reset of one resets the other. Without resets,
 /// they never get more permits together than apart: a client gains nothing from two colliding keys of its
 /// own. But a client whose key collides with another client's can use up that client's permits.
@@ -68,8 +66,9 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Returns a handle on the same states that enforces `policy`, which is cheap enough to be called
     /// for each request: for tiers, for quotas of single customers, and for reloads.
     ///
-    /// A key's debt is the same by all handles: what was charged by one, in permits, is charged for
-    /// the others, and drains at the pace of the quota that charged it until another one charges.
+    /// Handles whose policies have the same [identities](Policy::identities) share the states of their keys: by GCRA, the
+    /// fraction of the burst that is used, by other algorithms the number of permits. Under any other policy, a key begins
+    /// fresh.
     ///
     /// ```
     /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
@@ -77,9 +76,9 @@ impl<C: Clock> MemoryLimiter<C> {
     /// let limiter = MemoryLimiter::new(Policy::gcra("free", Quota::per_hour(10)));
     /// let premium = limiter.with_policy(&Policy::gcra("premium", Quota::per_hour(1_000)))?;
     ///
-    /// assert!(limiter.check_n("alice", Cost::of(10)).is_admitted());
-    /// assert!(!limiter.check("alice").is_admitted());
-    /// assert_eq!(premium.peek("alice").remaining(), 990);
+    /// assert!(limiter.check_n("alice", Cost::of(5)).is_admitted());
+    /// // A half is used. By a window, it would be 5 permits.
+    /// assert_eq!(premium.peek("alice").remaining(), 500);
     /// # Ok::<(), limiter_core::Error>(())
     /// ```
     ///
@@ -87,10 +86,6 @@ impl<C: Clock> MemoryLimiter<C> {
     ///
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
     /// [families](Policy::families) than this limiter's states, or other names for several limits.
-    ///
-    /// [`ErrorKind::TooManyQuotas`](crate::ErrorKind::TooManyQuotas) if the limiter has known 65,535
-    /// different quotas by GCRA. Each counts for the life of the limiter, so quotas that clients or
-    /// servers choose need [`wide_states`](crate::Builder::wide_states), which have no such limit.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         Ok(Self { handle: self.handle.with_policy(policy)?, hasher: self.hasher.clone() })
     }
@@ -123,15 +118,8 @@ impl<C: Clock> MemoryLimiter<C> {
     }
 
     fn sibling_of(&self, policy: &Policy, keys: usize) -> Self {
-        Self::of(self.handle.sibling(policy, keys), self.hasher.sibling())
-    }
-
-    /// Returns how many different quotas the limiter knows by now, of how many: see
-    /// [`Limiter::known_quotas`]. `None` by other algorithms than GCRA, and with
-    /// [`wide_states`](crate::Builder::wide_states).
-    #[must_use]
-    pub fn known_quotas(&self) -> Option<KnownQuotas> {
-        self.handle.states.known_quotas()
+        let hasher = self.hasher.sibling();
+        Self::of(self.handle.sibling(policy, hasher.clone(), keys), hasher)
     }
 
     /// Returns how many decisions had no state so far, because the table had no free slot for their keys: see
@@ -162,10 +150,8 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
     /// charged later has to wait behind it.
     ///
-    /// Permits are promised no farther ahead than the policy's horizon. Behind a debt that another quota
-    /// charged, GCRA promises nothing for later until the own quota has charged the key, and windows promise
-    /// nothing while a window of another length counts: what does not fit now is refused. With `within` zero,
-    /// this is [`check_n`](Self::check_n) with a receipt.
+    /// Permits are promised no farther ahead than the policy's horizon. With `within` zero, this is
+    /// [`check_n`](Self::check_n) with a receipt.
     pub fn reserve<'a>(
         &self,
         key: impl Into<Key<'a>>,
@@ -221,7 +207,9 @@ impl<C: Clock> MemoryLimiter<C> {
         self.handle.refund(&receipt)
     }
 
-    /// Makes `key` fresh.
+    /// Makes `key` fresh, under this policy and under those of all handles of this limiter.
+    ///
+    /// Of more than 1,000 different [identities](Policy::identities), it resets this handle's and those of the first 1,000.
     pub fn reset<'a>(&self, key: impl Into<Key<'a>>) {
         self.handle.reset(self.hash(&key.into()));
     }
@@ -247,8 +235,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given.
     ///
     /// It is refused at once if it will not fit by then, if it never fits, if the policy is a leaky queue that is
-    /// full, or if too many calls [wait already](crate::Builder::max_waiting). It may wait beyond the policy's horizon, and behind another quota's
-    /// debt. The place in the queue is taken when the future is first polled; a
+    /// full, or if too many calls [wait already](crate::Builder::max_waiting). It may wait beyond the policy's horizon. The place in the queue is taken when the future is first polled; a
     /// future that is dropped gives its place back, and whatever was charged for it. With a [`SystemClock`], poll it
     /// within a tokio runtime; outside of one, tokio's timer panics. Like any `async` block, the future panics if it is
     /// polled again after it was ready.
@@ -302,10 +289,6 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 
     fn store(&self) -> &'static str {
         "memory"
-    }
-
-    fn known_quotas(&self) -> Option<KnownQuotas> {
-        self.handle.states.known_quotas()
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {

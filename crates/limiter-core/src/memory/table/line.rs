@@ -16,8 +16,6 @@ pub(super) const SLOTS: usize = 16;
 /// cache lines: without that, a refusal by a full table takes three times as long.
 #[derive(Default)]
 pub(super) struct Line {
-    /// When a state was changed last. No state is impossible then or later.
-    changed: Timestamp,
     owners: [Owner; SLOTS],
     states: [State; SLOTS],
 }
@@ -33,7 +31,6 @@ struct Owner {
 pub(super) struct Slot<'a> {
     owner: &'a mut Owner,
     pub(super) state: &'a mut State,
-    changed: &'a mut Timestamp,
 }
 
 /// A locked line.
@@ -53,7 +50,7 @@ impl Line {
     fn slot(&mut self, is_it: impl FnMut(&Owner) -> bool) -> Option<Slot<'_>> {
         let index = self.owners.iter().position(is_it)?;
         let (owner, state) = (self.owners.get_mut(index)?, self.states.get_mut(index)?);
-        Some(Slot { owner, state, changed: &mut self.changed })
+        Some(Slot { owner, state })
     }
 
     /// Returns when the first slot is free.
@@ -61,28 +58,11 @@ impl Line {
         self.owners.iter().map(|owner| owner.end).min().unwrap_or_default()
     }
 
-    /// Replaces impossible states by full debts. Returns whether there were any, and calls `advanced` with the entries beyond
-    /// its `own` that each state had, and the state.
-    pub(super) fn repair(
-        &mut self,
-        transition: &AnyTransition,
-        now: Timestamp,
-        own: usize,
-        mut advanced: impl FnMut(usize, &State),
-    ) -> bool {
-        if now >= mem::replace(&mut self.changed, now) {
-            return false;
+    /// Frees all slots by `latest`: later ends are of before a step back of the clock.
+    pub(super) fn free_by(&mut self, latest: Timestamp) {
+        for owner in &mut self.owners {
+            owner.end = owner.end.min(latest);
         }
-        let mut are_repaired = false;
-        for (state, owner) in self.states.iter_mut().zip(&mut self.owners) {
-            let entries = state.entries(own);
-            if transition.advance(state, now) {
-                owner.end = now.saturating_add(transition.fresh_after(state, now));
-                are_repaired = true;
-            }
-            advanced(entries, state);
-        }
-        are_repaired
     }
 
     /// Returns the states that are fresh.
@@ -96,7 +76,12 @@ impl Slot<'_> {
     /// Stores the end of its state's debt, after the state was changed at `now`.
     pub(super) fn store_end(self, transition: &AnyTransition, now: Timestamp) {
         self.owner.end = now.saturating_add(transition.fresh_after(self.state, now));
-        *self.changed = now.max(*self.changed);
+    }
+
+    /// Makes its state fresh.
+    pub(super) fn reset(self) {
+        *self.state = State::Fresh;
+        self.owner.end = Timestamp::ZERO;
     }
 
     /// Gives the slot to a key, and returns the state that was in it.

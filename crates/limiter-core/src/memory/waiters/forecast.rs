@@ -4,12 +4,14 @@
 //! the log. It covers a number of permits: as long as no more are charged in it or asked for behind them, it gives the
 //! same waits as a whole copy. It always covers all waiters. A request that it does not cover makes a new copy.
 
-use core::task::Waker;
+use core::{task::Waker, time::Duration};
+
+use smallvec::SmallVec;
 
 use crate::{
     Cost, Timestamp,
-    algorithms::{AnyTransition, State, Transition},
-    memory::states::States,
+    algorithms::{State, Transition},
+    memory::{present::Now, states::States},
 };
 
 /// A place in a queue, earlier ones first.
@@ -28,11 +30,12 @@ pub(super) struct Waiter {
     pub(super) sleeps_until: Timestamp,
 }
 
-/// A copy of the state after some of the waiters were charged, each at the moment at which it is due.
+/// Copies of the states after some of the waiters were charged, each at the moment at which it is due.
 pub(super) struct Forecast {
-    state: State,
+    /// Of each limit of the waiters' policies, by its salt.
+    states: SmallVec<[(u64, State); 1]>,
     /// How many permits may be charged or asked for since the copy, under one policy: that of all waiters. If the
-    /// copy is whole, `u64::MAX`, under any policies.
+    /// copy is whole, `u64::MAX`, under the policies that it was made for.
     covered: u64,
     /// How many permits were charged since the copy.
     charged: u64,
@@ -46,46 +49,97 @@ pub(super) struct Forecast {
 const FEWEST_COVERED: u64 = 16;
 
 impl Forecast {
-    /// Copies the state for the waiters from `next` on and a request behind them, which ask for `asked` permits
-    /// together. It covers twice as many, so that a growing queue seldom makes another. If they are under several
-    /// policies, `asked` is `None`, and the copy is whole.
-    pub(super) fn new(
-        transition: &AnyTransition,
-        state: &State,
+    /// Copies the states of these policies for the waiters from `next` on and a request behind them, which ask for
+    /// `asked` permits together. It covers twice as many, so that a growing queue seldom makes another. If they are
+    /// under several policies, `asked` is `None`, and the copy is whole.
+    pub(super) fn new<'a>(
+        policies: impl IntoIterator<Item = &'a States>,
+        hash: u64,
+        clock: Now<'_>,
         asked: Option<u64>,
-        last: Timestamp,
         next: Ticket,
     ) -> Self {
-        let asked = asked.filter(|_| transition.has_log()).unwrap_or(u64::MAX);
-        let covered = asked.saturating_mul(2).max(FEWEST_COVERED);
-        Self { state: transition.copy_for(state, covered), covered, charged: 0, last, next }
+        let mut forecast = Self {
+            states: SmallVec::new(),
+            covered: u64::MAX,
+            charged: 0,
+            last: Timestamp::ZERO,
+            next,
+        };
+        for policy in policies {
+            forecast.add(policy, hash, clock, asked);
+        }
+        forecast
     }
 
-    pub(super) const fn is_whole(&self) -> bool {
-        self.covered == u64::MAX
+    /// Copies the states of a policy that are not copied yet.
+    fn add(&mut self, policy: &States, hash: u64, clock: Now<'_>, asked: Option<u64>) {
+        for limit in &policy.limits {
+            if self.states.iter().any(|(salt, _)| *salt == limit.salt) {
+                continue;
+            }
+            let asked = asked.filter(|_| limit.transition.has_log()).unwrap_or(u64::MAX);
+            let covered = asked.saturating_mul(2).max(FEWEST_COVERED);
+            let copy = policy.with(limit, hash, clock, None, |state, now| {
+                (now, limit.transition.copy_for(state, covered))
+            });
+            // A key without a slot has to wait for one.
+            let (at, state) = copy.unwrap_or_else(|full| (full.free_at(), State::Fresh));
+            self.states.push((limit.salt, state));
+            self.covered = self.covered.min(covered);
+            self.last = self.last.max(at);
+        }
     }
 
-    /// Returns whether the copy is exact for so many permits under its policy, beside those that were charged.
-    pub(super) const fn covers(&self, asked: u64) -> bool {
-        self.charged.saturating_add(asked) <= self.covered
+    /// Returns whether the copy is exact for so many permits under a policy, beside those that were charged. `is_same` if
+    /// all waiters are under that policy.
+    pub(super) fn covers(&self, policy: &States, asked: u64, is_same: bool) -> bool {
+        let has = |salt| self.states.iter().any(|(other, _)| *other == salt);
+        let is_whole = self.covered == u64::MAX;
+        policy.salts().all(has)
+            && (is_whole || is_same && self.charged.saturating_add(asked) <= self.covered)
+    }
+
+    fn state(&mut self, salt: u64) -> &mut State {
+        let place = self.states.iter().position(|(other, _)| *other == salt);
+        let place = place.unwrap_or_else(|| {
+            self.states.push((salt, State::Fresh));
+            self.states.len() - 1
+        });
+        #[expect(clippy::indexing_slicing, reason = "it was found or added")]
+        &mut self.states[place].1
+    }
+
+    /// Returns how long a cost waits from a moment on.
+    fn wait(&mut self, policy: &States, at: Timestamp, cost: Cost) -> Option<Duration> {
+        policy.limits.iter().try_fold(Duration::ZERO, |longest, limit| {
+            Some(longest.max(limit.transition.wait(self.state(limit.salt), at, cost)?))
+        })
     }
 
     /// Returns when a cost fits behind the waiters that are charged, from a moment on.
     pub(super) fn due(
         &mut self,
-        transition: &AnyTransition,
+        policy: &States,
         from: Timestamp,
         cost: Cost,
     ) -> Option<Timestamp> {
         self.last = self.last.max(from);
-        transition.advance(&mut self.state, self.last);
-        let wait = transition.wait(&self.state, self.last, cost);
-        wait.map(|wait| self.last.saturating_add(wait))
+        for limit in &policy.limits {
+            let last = self.last;
+            limit.transition.advance(self.state(limit.salt), last);
+        }
+        let due = self.last.saturating_add(self.wait(policy, self.last, cost)?);
+        if policy.limits.len() == 1 {
+            return Some(due);
+        }
+        // The slots of a paced limit, of which there is at most one, may miss the longest wait.
+        Some(due.saturating_add(self.wait(policy, due, cost)?))
     }
 
     /// Computes when a waiter is due of which all before are charged.
     pub(super) fn place(&mut self, waiter: &mut Waiter) {
-        let due = self.due(waiter.states.transition(), self.last, waiter.cost);
+        let due = self.due(&waiter.states, self.last, waiter.cost);
         // A cost that does not fit any more is refused when it is the first.
         waiter.due = due.unwrap_or(self.last);
     }
@@ -93,7 +147,10 @@ impl Forecast {
     /// Charges a waiter at the moment at which it is due, unless it was charged before.
     pub(super) fn charge(&mut self, ticket: Ticket, waiter: &Waiter) {
         if ticket >= self.next {
-            waiter.states.transition().charge(&mut self.state, self.last, waiter.due, waiter.cost);
+            for limit in &waiter.states.limits {
+                let last = self.last;
+                limit.transition.charge(self.state(limit.salt), last, waiter.due, waiter.cost);
+            }
             (self.last, self.next) = (waiter.due, ticket + 1);
             self.charged = self.charged.saturating_add(waiter.cost.get());
         }

@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 use super::forecast::{Forecast, Ticket, Waiter};
 use crate::{
     Algorithm, Cost, Decision, Timestamp,
-    algorithms::{AnyTransition, State, Transition},
     memory::{
         present::{Now, Present},
         states::{Outcome, States},
@@ -150,8 +149,8 @@ impl Queue {
             return Status::Done(outcome);
         };
         let last = self.waiting.values().next_back();
-        self.is_mixed = last
-            .is_some_and(|last| self.is_mixed || last.states.transition() != states.transition());
+        self.is_mixed =
+            last.is_some_and(|last| self.is_mixed || last.states.policy != states.policy);
         self.last_ticket += 1;
         let (states, waker) = (states.clone(), waker.clone());
         let waiter = Waiter { states, cost, deadline, waker, due, sleeps_until: due };
@@ -221,39 +220,30 @@ impl Queue {
         cost: Cost,
         clock: Now<'_>,
     ) -> Option<Outcome> {
-        let (hash, now, transition) = (self.hash, self.present.now, states.transition());
+        let (hash, now) = (self.hash, self.present.now);
         let Some((next, first)) = self.waiting.first_key_value() else {
             debug_assert_eq!(self.asked, 0, "nobody asks for permits");
             self.forecast = None;
             return None;
         };
-        let is_mixed = self.is_mixed || first.states.transition() != transition;
-        // A cost that never fits needs no entries.
-        let fits_ever = transition.wait(&State::Fresh, now, cost).is_some();
-        let own = if fits_ever { cost.get() } else { 0 };
+        let is_mixed = self.is_mixed || first.states.policy != states.policy;
+        let own = if states.can_admit(cost) { cost.get() } else { 0 };
         self.forecast.take_if(|forecast| {
-            if forecast.is_whole() {
-                return false;
-            }
             let later = self.waiting.range(forecast.next..);
             let later = later.map(|(_, waiter)| u128::from(waiter.cost.get())).sum();
-            is_mixed || !forecast.covers(whole(later).saturating_add(own))
+            !forecast.covers(states, whole(later).saturating_add(own), !is_mixed)
         });
         let forecast = self.forecast.get_or_insert_with(|| {
             let asked = (!is_mixed).then(|| whole(self.asked).saturating_add(own));
-            let copy = states.read(hash, clock, |transition, state, now| {
-                Forecast::new(transition, state, asked, now, *next)
-            });
-            // A key without a slot has to wait for one.
-            copy.unwrap_or_else(|full| {
-                Forecast::new(transition, &State::Fresh, None, full.free_at(), *next)
-            })
+            let waiters = self.waiting.values().map(|waiter| &waiter.states);
+            let waiters = waiters.take(if is_mixed { usize::MAX } else { 0 });
+            Forecast::new(waiters.chain([states]), hash, clock, asked, *next)
         });
         for (ticket, waiter) in self.waiting.range_mut(forecast.next..) {
             forecast.place(waiter);
             forecast.charge(*ticket, waiter);
         }
-        let due = forecast.due(states.transition(), now, cost);
+        let due = forecast.due(states, now, cost);
         Some(refusal(states, hash, clock, due.map(|due| due.saturating_since(now))))
     }
 
@@ -273,17 +263,13 @@ impl Queue {
     fn restart(&mut self, clock: Now<'_>) {
         self.forecast = None;
         let Some((next, first)) = self.waiting.first_key_value() else { return };
-        let is_alone = self.waiting.len() == 1;
-        let read = |transition: &AnyTransition, state: &State, now| {
+        let (wait, now) = first.states.wait(self.hash, clock, first.cost);
+        if self.waiting.len() > 1 {
             let asked = (!self.is_mixed).then(|| whole(self.asked));
-            let copy = || Forecast::new(transition, state, asked, now, *next);
-            (transition.wait(state, now, first.cost), now, (!is_alone).then(copy))
-        };
-        let (wait, now, copy) = first.states.read(self.hash, clock, read).unwrap_or_else(|full| {
-            // A key without a slot has to wait for one.
-            (Some(full.wait), full.now, None)
-        });
-        self.forecast = copy;
+            let waiters = self.waiting.values().map(|waiter| &waiter.states);
+            let waiters = waiters.take(if self.is_mixed { usize::MAX } else { 1 });
+            self.forecast = Some(Forecast::new(waiters, self.hash, clock, asked, *next));
+        }
         if let Some(mut first) = self.waiting.first_entry() {
             // It is served at once if it fits, and refused if it never does.
             let wait = wait.filter(|wait| !wait.is_zero());

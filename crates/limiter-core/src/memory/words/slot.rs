@@ -1,15 +1,12 @@
 //! One key's debt in two 64-bit atomics.
 //!
-//! The tag has 48 bits of the key's hash and the number of the quota that wrote the debt. The word is
-//! the tick at which the debt ends.
+//! The tag is the hash of the key and of the span of its quota. The word is the tick at which the debt ends.
 //!
-//! A charge by the quota in the tag is one compare-and-swap of the word. It counts if the tag is still
-//! the same afterwards. Any other change first swaps the word to `BUSY`, compares the tag, which nobody
-//! else changes meanwhile, and then stores the tag and the word. So if a charge is stalled while its
-//! slot changes hands, its swap fails; or, if the new word happens to equal the one that it found, it
-//! raises a debt that is not its own and is repeated, which admits nothing.
+//! A charge is one compare-and-swap of the word. It counts if the tag is still the same afterwards. Any other change first
+//! swaps the word to `BUSY`, compares the tag, which nobody else changes meanwhile, and then stores the tag and the word. So
+//! if a charge is stalled while its slot changes hands, its swap fails; or, if the new word happens to equal the one that it
+//! found, it raises a debt that is not its own and is repeated, which admits nothing.
 
-use super::quotas::Number;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The word of a slot that is being changed.
@@ -22,16 +19,10 @@ pub(crate) struct Slot {
     word: AtomicU64,
 }
 
-/// Returns the tag of a key's hash and a quota.
+/// Returns the tag of a hash: not 0, which is that of a slot that was never used.
 #[inline]
-pub(crate) const fn tag(hash: u64, number: Number) -> u64 {
-    hash << Number::BITS | number as u64
-}
-
-/// Returns the number of the quota in a tag.
-pub(crate) const fn number(tag: u64) -> Number {
-    let [low, high, ..] = tag.to_le_bytes();
-    Number::from_le_bytes([low, high])
+pub(crate) fn tag(hash: u64) -> u64 {
+    hash.max(1)
 }
 
 impl Slot {

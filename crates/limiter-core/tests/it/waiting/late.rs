@@ -123,30 +123,6 @@ fn a_waiter_that_is_years_late_in_a_full_table_is_settled_at_once() {
     }
 }
 
-/// A waiter that was due, but not the one before it, once woke itself again and again.
-#[test]
-fn a_waiter_sleeps_as_long_as_the_first_when_a_leaver_makes_both_wait_longer() {
-    let slow = Policy::gcra("slow", Quota::per_second(1).with_burst(3));
-    let fast = Policy::gcra("fast", Quota::per_second(10).with_burst(3));
-    let (slow, clock) = keyed(slow);
-    let fast = slow.with_policy(&fast).unwrap();
-    assert!(slow.check_n("key", cost(3)).is_admitted());
-    let mut crowd = Crowd::new(&clock);
-    // Charged by the fast quota, the debt would drain faster, and the two behind be due at 1.3 s and 2.3 s.
-    let leaver = crowd.join(fast.acquire("key", Cost::ONE, None));
-    let first = crowd.join(slow.acquire("key", cost(3), None));
-    let second = crowd.join(fast.acquire("key", Cost::ONE, None));
-    crowd.leave(leaver);
-    clock.advance(ms(2_500));
-    crowd.woken.lock().unwrap().clear();
-    for _ in 0..2 {
-        crowd.poll(second);
-        assert!(crowd.woken.lock().unwrap().is_empty());
-    }
-    crowd.run();
-    assert_eq!(crowd.admitted, [(first, ms(3_000)), (second, ms(4_000))]);
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Join { handle: usize, cost: u64, within: Option<u64> },
@@ -172,7 +148,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Waiters for one key, and whether they are polled when they are woken or only at the end.
 struct Run {
     crowd: Crowd,
-    /// Under two quotas.
+    /// Under two policies.
     handles: [Keyed; 2],
     is_prompt: bool,
     refused_at_once: usize,

@@ -82,15 +82,17 @@ fn keys_wait_apart() {
 #[test]
 fn handles_wait_in_one_queue() {
     let (limiter, clock) = keyed(evenly(10));
-    let twice = limiter.with_policy(&evenly(20)).unwrap();
+    // Of one span, which is a tenth of a second.
+    let twice = Quota::per_second(20).with_burst(2);
+    let twice = limiter.with_policy(&Policy::gcra("twice", twice)).unwrap();
     let mut crowd = Crowd::new(&clock);
     for index in 0..6 {
         let limiter = if index % 2 == 0 { &limiter } else { &twice };
         crowd.join(limiter.acquire("key", Cost::ONE, None));
     }
     crowd.run();
-    // A permit that one of them took is drained at its pace, whatever waits behind it.
-    let times = [0, 100, 150, 250, 300, 400].map(ms);
+    // Each permit of the first takes all that there is, each one of the other a half.
+    let times = [0, 50, 150, 200, 300, 350].map(ms);
     assert_eq!(crowd.admitted, (0..6).zip(times).collect::<Vec<_>>());
 }
 

@@ -1,17 +1,21 @@
 //! One decision over several limiters in memory that share a clock.
 
+use core::time::Duration;
+
 use smallvec::SmallVec;
 
 use super::{Handle, MemoryLimiter};
-use crate::{Clock, Decision, Demand, JointDecision, Receipt, Timestamp, charge::Charged};
+use crate::{
+    Clock, Demand, JointDecision, Source, Timestamp,
+    memory::list::{Ask, List},
+};
 
-/// A demand, the handle on the states that it is for, and what is known of it.
+/// A demand, and the handle on the states that it is for.
 struct Place<'a, C> {
-    handle: &'a Handle<C>,
-    hash: u64,
     demand: &'a Demand<'a>,
-    decision: Option<Decision>,
-    charged: Option<Charged>,
+    handle: &'a Handle<C>,
+    /// The hash of the key.
+    key: u64,
 }
 
 /// Charges all demands if all fit, or none. Returns `None` if one is not for a limiter in memory with this clock: a
@@ -19,89 +23,78 @@ struct Place<'a, C> {
 ///
 /// All are read before one is charged, so that a refusal writes nothing. To charge them in turn and to refund them would
 /// leave debts, because a refund gives back the cost less what has drained.
-///
-/// The first one that is charged is not read apart: it is charged if it fits, once the others are known to fit. That
-/// makes a list of one demand a reservation.
 pub(super) fn decide<C: Clock + 'static>(demands: &[Demand<'_>]) -> Option<JointDecision> {
     let mut places = SmallVec::<[_; 4]>::new();
     for demand in demands {
         let limiter: &MemoryLimiter<C> = demand.limiter().as_any().downcast_ref()?;
-        let (handle, hash) = (&limiter.handle, limiter.hash(demand.key()));
-        places.push(Place { handle, hash, demand, decision: None, charged: None });
+        places.push(Place { demand, handle: &limiter.handle, key: limiter.hash(demand.key()) });
     }
-    let mut present = Present::default();
-    let (mut fits, mut has_charge) = (true, false);
-    for place in &mut places {
-        let charge = place.demand.charge();
-        let is_read = has_charge || charge != Some(place.demand.cost());
-        has_charge |= charge.is_some();
-        if is_read {
-            fits &= place.read(&mut present);
+    let mut joint =
+        JointDecision { decisions: Vec::with_capacity(places.len()), receipts: Vec::new() };
+    if let [place] = places.as_slice()
+        && place.demand.charge() == Some(place.demand.cost())
+    {
+        let (decision, charged) =
+            place.handle.decide(place.key, place.demand.cost(), Duration::ZERO);
+        joint.decisions.push(Some(decision));
+        if let Some(charged) = charged.filter(|_| place.demand.wants_receipt()) {
+            joint.receipts.push((0, place.handle.receipt(place.key, charged)));
         }
+        return Some(joint);
     }
-    let refused = match fits {
-        true => places.iter_mut().position(|place| !place.charge(&mut present)),
-        false => Some(usize::MAX),
-    };
-    if let Some(charged) = refused {
-        refuse(&mut places, &mut present, charged);
+    // Waiters come first.
+    let refusal = |place: &Place<'_, C>| place.handle.refusal(place.key, place.demand.cost());
+    let refusals: SmallVec<[_; 4]> = places.iter().map(refusal).collect();
+    // The clock shows two times, each of which is read once for limits whose states are read without a lock.
+    let mut times = [None; 2];
+    let clocks: SmallVec<[_; 4]> = places.iter().map(|place| || place.handle.now()).collect();
+    let mut asks = SmallVec::<[_; 4]>::new();
+    for (place, clock) in places.iter().zip(&clocks) {
+        let [monotonic, unix] = &mut times;
+        let time = if place.handle.reads_unix_time() { unix } else { monotonic };
+        asks.push(place.ask(clock, *time.get_or_insert_with(clock)));
     }
-    let receipts = places.iter().enumerate().filter(|(_, place)| place.demand.wants_receipt());
-    let receipts = receipts.filter_map(|(index, place)| Some((index, place.receipt()?))).collect();
-    Some(JointDecision { decisions: places.iter().map(|place| place.decision).collect(), receipts })
-}
-
-/// Gives back what was charged, reads what was not read, and counts refusals by a full table, but that of the `charged`
-/// demand, which its charge has counted.
-#[cold]
-fn refuse<C: Clock>(places: &mut [Place<'_, C>], present: &mut Present, charged: usize) {
-    for (index, place) in places.iter_mut().enumerate() {
-        if let Some(charged) = place.charged.take() {
-            place.handle.give_back(place.hash, &charged);
-            place.decision = None;
+    let mut list = List::read(&asks, None);
+    let at = list.now;
+    let may_charge = list.fits() && refusals.iter().all(Option::is_none);
+    let charged = may_charge.then(|| list.charge(at));
+    if let Some(Ok(())) = charged {
+        for (index, place) in places.iter().enumerate() {
+            joint.decisions.push(Some(list.decision(index, Some(Duration::ZERO))));
+            if place.demand.wants_receipt()
+                && let Some(charged) = list.charged(index, at)
+            {
+                joint.receipts.push((index, place.handle.receipt(place.key, charged)));
+            }
         }
-        if place.decision.is_none() {
-            place.read(present);
-        }
-        if let Some(decision) = place.decision.filter(|_| index != charged) {
-            place.handle.count_full(&decision);
-        }
+        return Some(joint);
     }
+    let refused = charged.and_then(Result::err);
+    let decisions = places.iter().zip(refusals).enumerate().map(|(index, (place, waiting))| {
+        let decision = match refused {
+            Some((refused, refusal)) if refused == index => refusal,
+            _ => waiting.unwrap_or_else(|| list.decision(index, list.wait(index))),
+        };
+        if !decision.is_admitted() && decision.source() == Source::FullTable {
+            place.handle.states.count_full();
+        }
+        Some(decision)
+    });
+    joint.decisions.extend(decisions);
+    Some(joint)
 }
 
 impl<C: Clock> Place<'_, C> {
-    /// Reads whether the cost fits, with the usage before a charge.
-    fn read(&mut self, present: &mut Present) -> bool {
-        let (now, cost) = (present.of(self.handle), self.demand.cost());
-        let decision = self.demand.decision(self.handle.preview_at(self.hash, now, cost));
-        self.decision = Some(decision);
-        decision.is_admitted()
-    }
-
-    /// Charges the demand's charge, if it has one, and returns whether it fitted: the first demand was not read, and
-    /// another thread may have charged the others meanwhile.
-    fn charge(&mut self, present: &mut Present) -> bool {
-        let Some(cost) = self.demand.charge() else { return true };
-        let (decision, charged) = self.handle.reserve_at(self.hash, present.of(self.handle), cost);
-        (self.decision, self.charged) = (Some(decision), charged);
-        decision.is_admitted()
-    }
-
-    fn receipt(&self) -> Option<Receipt> {
-        Some(self.handle.receipt(self.hash, self.charged?))
-    }
-}
-
-/// The present of limiters that share a clock, read once for GCRA without a lock. Other states read it under their locks.
-#[derive(Default)]
-struct Present {
-    monotonic: Option<Timestamp>,
-    unix: Option<Timestamp>,
-}
-
-impl Present {
-    fn of<C: Clock>(&mut self, handle: &Handle<C>) -> Timestamp {
-        let known = if handle.reads_unix_time() { &mut self.unix } else { &mut self.monotonic };
-        *known.get_or_insert_with(|| handle.now())
+    fn ask<'a>(&'a self, clock: &'a impl Fn() -> Timestamp, now: Timestamp) -> Ask<'a> {
+        Ask {
+            limiter: self.handle.id(),
+            states: &self.handle.states,
+            key: self.key,
+            clock,
+            epoch: self.handle.states.epoch(),
+            now,
+            cost: self.demand.cost(),
+            charge: self.demand.charge(),
+        }
     }
 }
