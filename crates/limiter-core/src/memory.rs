@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `front` | the limiter: its methods, how it is built, and how callers wait |
 //! | `waiters` | the queues of waiters, one a key |
-//! | `states` | the states of a policy's limits, in two tables |
+//! | `states` | the states of a policy's limits |
+//! | `tables` | the two tables of a limiter, and how large they are |
 //! | `list` | one decision over several limits |
 //! | `limits` | operations on all limits of a policy |
 //! | `words` | debts by GCRA: a check takes no lock where the key has its slot |
@@ -21,7 +22,7 @@
 //!
 //! 1. `MemoryLimiter::check` and `check_n`, `KeyHasher::hash` and `Key::hash`: the key's hash
 //! 2. `Handle::check`, and `Queues::are_empty_for`: no waiter comes first
-//! 3. `States::check` and `store`: the table of the only limit's states
+//! 3. `States::check` and `store`, `Tables::store`: the table of the only limit's states
 //! 4. `Handle::now`, and `Words::check`, `own`, `with_tag` and `first`: the key's slot
 //! 5. `OwnSlot::check` and `Gcra::check`: the decision, and the debt after it
 //! 6. `Slot::charge`: the compare-and-swap
@@ -41,6 +42,7 @@ mod present;
 mod salts;
 mod states;
 mod table;
+mod tables;
 mod taking;
 mod waiters;
 mod words;

@@ -70,15 +70,17 @@ impl States {
 
     /// Charges as many permits as fit all limits, at most `most`.
     pub(super) fn take_up_to_of_each(&self, key: u64, clock: Now<'_>, most: Cost) -> Outcome {
+        const MOST_TRIES: usize = 8;
         // Again if another thread has taken some meanwhile, until not one fits.
-        loop {
+        for _ in 0..MOST_TRIES {
             let fitting = most.get().min(self.usage(key, clock).remaining());
-            let cost = Cost::new(fitting).unwrap_or(Cost::ONE);
+            let Ok(cost) = Cost::new(fitting) else { break };
             let outcome = self.take_of_each(key, clock, None, cost, Duration::ZERO);
-            if outcome.0.is_admitted() || cost == Cost::ONE {
+            if outcome.0.is_admitted() || outcome.0.source() == Source::FullTable {
                 return outcome;
             }
         }
+        self.take_of_each(key, clock, None, Cost::ONE, Duration::ZERO)
     }
 
     /// Charges `cost` to each limit in any case, up to its own bound. The charge has the fewest permits that one of them

@@ -1,23 +1,19 @@
 //! The states of a limiter under a policy, one for each limit, in two tables.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use smallvec::SmallVec;
 
 use super::{
     KeyHasher,
-    full::{Full, FullTable, OnFull},
+    full::Full,
     present::Now,
-    table::Table,
+    tables::{Room, Store, Tables},
     taking::Taking,
-    words::{OwnSlot, Words},
+    words::OwnSlot,
 };
 use crate::{
-    Cost, Decision, Error, Limit, Policy, Source, Timestamp, Usage,
+    Cost, Decision, Error, Policy, Source, Timestamp, Usage,
     algorithms::{AnyTransition, Gcra, State, Tat, Transition},
     charge::{Charge, Charged, Marks},
 };
@@ -39,42 +35,12 @@ pub(super) struct LimitStates {
     pub(super) salt: u64,
 }
 
-/// The tables of a limiter, made when a policy needs them.
-struct Tables {
-    room: Room,
-    /// Debts by GCRA, a slot each.
-    words: OnceLock<Words>,
-    /// States of any other algorithm.
-    table: OnceLock<Table>,
-    full: FullTable,
-}
-
-/// Where a limit's states are.
-enum Store<'a> {
-    Words(&'a Words, &'a Gcra),
-    Table(&'a Table, &'a AnyTransition),
-}
-
-/// How many states a limiter may have, and what happens to others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
-    /// About how many keys.
-    pub(crate) keys: usize,
-    /// The entries of logs for each of them, which all share.
-    pub(crate) entries_per_key: usize,
-    pub(crate) on_full: OnFull,
-    /// How many waiters there may be.
-    pub(crate) max_waiting: usize,
-}
-
 /// A decision, and what was charged by it.
 pub(crate) type Outcome = (Decision, Option<Charged>);
 
 impl States {
     pub(crate) fn new(policy: &Policy, hasher: &KeyHasher, room: Room) -> Self {
-        let full = FullTable::new(room.on_full);
-        let tables = Tables { room, words: OnceLock::new(), table: OnceLock::new(), full };
-        Self::of(policy, hasher, Arc::new(tables))
+        Self::of(policy, hasher, Arc::new(Tables::new(room)))
     }
 
     /// Returns the states under another policy.
@@ -102,17 +68,7 @@ impl States {
 
     #[inline]
     fn store<'a>(&'a self, limit: &'a LimitStates) -> Store<'a> {
-        let Tables { room, words, table, .. } = &*self.tables;
-        match &limit.transition {
-            AnyTransition::Gcra(gcra) => {
-                Store::Words(words.get_or_init(|| Words::new(room.keys)), gcra)
-            }
-            transition => {
-                let of_one_key = || self.policy.limits().iter().map(Limit::most_entries).sum();
-                let new = || Table::new(room.keys, room.entries_per_key, of_one_key());
-                Store::Table(table.get_or_init(new), transition)
-            }
-        }
+        self.tables.store(&limit.transition, &self.policy)
     }
 
     /// Returns the salts of the policy's limits.
@@ -122,8 +78,9 @@ impl States {
 
     /// Returns the number of times that an impossible state was replaced.
     pub(crate) fn epoch(&self) -> u64 {
-        let words = self.tables.words.get().map_or(0, |words| words.epoch.get());
-        words.wrapping_add(self.tables.table.get().map_or(0, |table| table.epoch.get()))
+        let (words, table) = self.tables.made();
+        let words = words.map_or(0, |words| words.epoch.get());
+        words.wrapping_add(table.map_or(0, |table| table.epoch.get()))
     }
 
     /// Charges `cost` if it fits now, or returns `None` where that takes a lock.
@@ -382,10 +339,11 @@ impl States {
     /// Makes a key fresh under the limits with a salt.
     pub(crate) fn reset(&self, key: u64, salt: u64, clock: Now<'_>) {
         // A salt is that of one identity, whose states are in one of the tables.
-        if let Some(words) = self.tables.words.get() {
+        let (words, table) = self.tables.made();
+        if let Some(words) = words {
             words.reset(key ^ salt, clock);
         }
-        if let Some(table) = self.tables.table.get() {
+        if let Some(table) = table {
             table.reset(key ^ salt);
         }
     }

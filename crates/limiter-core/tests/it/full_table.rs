@@ -165,6 +165,29 @@ fn a_step_back_frees_the_slots_of_all_spans() {
     }
 }
 
+/// A key that finds a slot for one of its two limits alone was read as fresh, refused, and read again, for ever.
+#[test]
+fn a_key_needs_a_slot_for_each_limit() {
+    let limits = [("second", "10/s"), ("hour", "10/h")];
+    let limits = limits.map(|(name, quota)| Policy::parse(name, quota).unwrap());
+    let clock = ManualClock::new();
+    let builder = MemoryLimiter::builder(Policy::all_of("both", limits).unwrap()).capacity(1);
+    let limiter = builder.clock(clock.clone()).build().unwrap();
+    // Of eight slots, seven are taken by the hour of as many keys.
+    for key in 0..7 {
+        assert!(limiter.check(key).is_admitted(), "{key}");
+        clock.advance(Duration::from_secs(1));
+    }
+    let both = Cost::of(2);
+    for _ in 0..2 {
+        let taken = limiter.take_up_to("newcomer", both);
+        assert_eq!(taken.decision().source(), Source::FullTable);
+        assert!(!taken.is_admitted() && !limiter.check("newcomer").is_admitted());
+        assert!(limiter.charge("newcomer", both).into_receipt().is_none());
+        assert!(!limiter.reserve("newcomer", both, HOUR).is_admitted());
+    }
+}
+
 /// Of 100,000 fresh keys, 29 to 44 found no slot by GCRA, and 80 by other algorithms.
 #[test]
 fn hardly_a_key_finds_no_slot_before_the_table_is_full() {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Clock, Error, LimiterId, Policy, SystemClock,
-    memory::{KeyHasher, full::OnFull, states::Room},
+    memory::{KeyHasher, full::OnFull, tables::Room},
 };
 
 /// The settings of a [`MemoryLimiter`], fixed before it exists.
@@ -79,8 +79,8 @@ impl MemoryLimiter {
 impl<C: Clock> Builder<C> {
     /// Sets for about how many keys in debt the limiter has room. The default is 100,000.
     ///
-    /// The table is allocated when the limiter is built and does not grow: about 40 bytes a key with
-    /// GCRA, two slots of about 85 bytes with another algorithm. Logs and sub-windows allocate their
+    /// The table is allocated when the limiter is built and does not grow. For each limit of the policy, it takes about 40
+    /// bytes a key with GCRA, two slots of about 85 bytes with another algorithm. Logs and sub-windows allocate their
     /// entries later, within [`Self::entries_per_key`]: a flood of logs takes up to about 650 bytes a
     /// key in all, which the limiter keeps for the next one.
     ///
