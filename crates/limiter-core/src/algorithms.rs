@@ -51,7 +51,7 @@ mod windows;
 pub use any::{AnyTransition, State};
 pub use transition::{Refunded, Transition};
 
-pub use crate::charge::{Charge, Marks};
+pub use crate::charge::Charge;
 
 #[doc(hidden)]
 pub use {

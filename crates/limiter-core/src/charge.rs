@@ -1,8 +1,12 @@
 //! What an admission charged, and where a refund finds it.
 
-use crate::{Cost, Timestamp, decision::MAX_LIMITS};
+use core::iter;
 
-/// What an admission charged, for a refund.
+use smallvec::SmallVec;
+
+use crate::{Cost, Timestamp};
+
+/// What an admission charged to a limit, for a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// When it was made.
@@ -11,47 +15,29 @@ pub struct Charge {
     pub at: Timestamp,
     /// How many permits were charged.
     pub cost: Cost,
-    /// Where a refund finds them in the states of the limits.
-    pub marks: Marks,
+    /// By which a refund finds them in the state, with a meaning of the algorithm's own.
+    pub mark: u64,
 }
 
-impl Charge {
-    /// Returns the charge as it finds the state of each limit.
-    pub(crate) fn of_each_limit(self) -> impl Iterator<Item = Self> {
-        self.marks.0.into_iter().map(move |mark| Self { marks: Marks::one(mark), ..self })
-    }
-}
-
-/// A charge in memory, and the [epoch](crate::memory) in which it was made.
-#[derive(Clone, Copy)]
+/// A charge in memory.
 pub(crate) struct Charged {
+    /// To the first limit of the policy.
     pub(crate) charge: Charge,
+    /// The marks of the charge in the states of the other limits.
+    pub(crate) others: SmallVec<[u64; 1]>,
+    /// The [epoch](crate::memory) in which it was made.
     pub(crate) epoch: u64,
 }
 
-/// How a refund finds a charge: one number for each limit, with a meaning of the algorithm's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks(pub(crate) [u64; MAX_LIMITS]);
-
-impl Marks {
-    /// Returns the marks of a single limit.
-    #[must_use]
-    pub const fn one(mark: u64) -> Self {
-        let mut marks = [0; MAX_LIMITS];
-        marks[0] = mark;
-        Self(marks)
+impl Charged {
+    /// Returns a charge to a policy of one limit.
+    pub(crate) fn one(charge: Charge, epoch: u64) -> Self {
+        Self { charge, others: SmallVec::new(), epoch }
     }
 
-    /// Sets the mark of a limit.
-    pub(crate) fn set(&mut self, limit: usize, mark: u64) {
-        if let Some(place) = self.0.get_mut(limit) {
-            *place = mark;
-        }
-    }
-
-    /// Returns the mark of the first limit.
-    #[must_use]
-    pub const fn first(&self) -> u64 {
-        self.0[0]
+    /// Returns the charge to each limit.
+    pub(crate) fn of_each_limit(&self) -> impl Iterator<Item = Charge> {
+        let others = self.others.iter().map(|mark| Charge { mark: *mark, ..self.charge });
+        iter::once(self.charge).chain(others)
     }
 }

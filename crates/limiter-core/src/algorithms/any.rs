@@ -11,10 +11,7 @@ use super::{
     window::Counts,
     windows::{WindowKind, Windows},
 };
-use crate::{
-    Algorithm, Cost, Decision, Quota, Timestamp, Usage,
-    charge::{Charge, Marks},
-};
+use crate::{Algorithm, Cost, Decision, Quota, Timestamp, Usage, charge::Charge};
 
 /// The transition of a limit: see [`Policy::transitions`](crate::Policy::transitions).
 ///
@@ -165,7 +162,7 @@ impl Transition for AnyTransition {
         dispatch!(read self, state, |own, value| own.wait(value, now, cost))
     }
 
-    fn charge(&self, state: &mut State, now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
+    fn charge(&self, state: &mut State, now: Timestamp, at: Timestamp, cost: Cost) -> u64 {
         dispatch!(write self, state, |own, value| own.charge(value, now, at, cost))
     }
 

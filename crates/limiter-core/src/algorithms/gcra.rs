@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::transition::{Refunded, Transition};
 use crate::{
     Cost, Decision, Quota, Timestamp, Usage,
-    charge::{Charge, Marks},
+    charge::Charge,
     ticks::{left, of_burst, of_permit, of_time, ticks, time},
 };
 
@@ -97,7 +97,7 @@ impl Gcra {
         let back = price.min(remains).min(debt);
         match state.0 {
             Some(tat) if debt > self.capacity => {
-                let behind = left(tat, charge.marks.first());
+                let behind = left(tat, charge.mark);
                 back.min(price.min(self.capacity).saturating_sub(behind))
             }
             _ => back,
@@ -150,13 +150,13 @@ impl Transition for Gcra {
         Some(time(state.debt(ticks(now)).saturating_sub(room)))
     }
 
-    fn charge(&self, state: &mut Tat, _now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
+    fn charge(&self, state: &mut Tat, _now: Timestamp, at: Timestamp, cost: Cost) -> u64 {
         let at = ticks(at);
         // What is charged is at most the reach.
         let debt = state.debt(at).saturating_add(cost.get().saturating_mul(self.increment));
         let tat = at.wrapping_add(debt);
         state.0 = Some(tat);
-        Marks::one(tat)
+        tat
     }
 
     fn most_chargeable(&self, state: &Tat, now: Timestamp) -> u64 {

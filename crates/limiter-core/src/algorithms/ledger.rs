@@ -8,11 +8,7 @@ use super::{
     pace::Pace,
     transition::{Refunded, Transition, most_chargeable},
 };
-use crate::{
-    Cost, Quota, Slots, Timestamp, Usage,
-    charge::{Charge, Marks},
-    ticks::whole,
-};
+use crate::{Cost, Quota, Slots, Timestamp, Usage, charge::Charge, ticks::whole};
 
 /// Permits by the time at which they were taken, as long as they count.
 ///
@@ -79,7 +75,7 @@ impl Ledger {
 
     /// Returns the index of the entry of a charge, if it counts at `now`.
     fn entry_of(&self, state: &Entries, now: Timestamp, charge: &Charge) -> Option<usize> {
-        let taken_at = charge.marks.first();
+        let taken_at = charge.mark;
         let index = state.entries.partition_point(|entry| entry.at < taken_at);
         // Otherwise its own entry has expired, and this is a later one.
         let counts = |entry: &Entry| {
@@ -153,8 +149,8 @@ impl Transition for Ledger {
         Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
 
-    fn charge(&self, state: &mut Entries, now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
-        Marks::one(state.enter(self.span, nanos(now), nanos(at), cost.get()))
+    fn charge(&self, state: &mut Entries, now: Timestamp, at: Timestamp, cost: Cost) -> u64 {
+        state.enter(self.span, nanos(now), nanos(at), cost.get())
     }
 
     fn most_chargeable(&self, state: &Entries, now: Timestamp) -> u64 {

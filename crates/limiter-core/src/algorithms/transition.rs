@@ -2,10 +2,7 @@
 
 use core::{fmt, time::Duration};
 
-use crate::{
-    Cost, Decision, Timestamp, Usage,
-    charge::{Charge, Marks},
-};
+use crate::{Cost, Decision, Timestamp, Usage, charge::Charge};
 
 /// One algorithm under one quota: a pure transition from a key's state at a moment to a decision.
 ///
@@ -31,7 +28,7 @@ pub trait Transition {
 
     /// Charges `cost` for the moment `at`, which is `now` or later, and at which it fits; or for `now` up to
     /// [`most_chargeable`](Self::most_chargeable). Returns the mark by which a refund finds the charge.
-    fn charge(&self, state: &mut Self::State, now: Timestamp, at: Timestamp, cost: Cost) -> Marks;
+    fn charge(&self, state: &mut Self::State, now: Timestamp, at: Timestamp, cost: Cost) -> u64;
 
     /// Returns how many permits [`force_charge`](Self::force_charge) charges at most: no fewer than fit at
     /// `now`.
@@ -104,8 +101,8 @@ pub trait Transition {
             return (Decision::refused(self.usage(state, now), wait), None);
         };
         let at = now.saturating_add(delay);
-        let marks = self.charge(state, now, at, cost);
-        (Decision::admitted(self.usage(state, now)), Some(Charge { made: now, at, cost, marks }))
+        let mark = self.charge(state, now, at, cost);
+        (Decision::admitted(self.usage(state, now)), Some(Charge { made: now, at, cost, mark }))
     }
 
     /// Charges as many permits as fit at `now`, at most `most`. If not one fits, this is a refusal with the
@@ -130,8 +127,8 @@ pub trait Transition {
     ) -> (Decision, Option<Charge>) {
         let charged = Cost::new(cost.get().min(self.most_chargeable(state, now))).ok();
         let charge = charged.map(|cost| {
-            let marks = self.charge(state, now, now, cost);
-            Charge { made: now, at: now, cost, marks }
+            let mark = self.charge(state, now, now, cost);
+            Charge { made: now, at: now, cost, mark }
         });
         (Decision::admitted(self.usage(state, now)), charge)
     }

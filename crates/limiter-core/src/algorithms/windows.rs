@@ -7,11 +7,7 @@ use super::{
     transition::{Refunded, Transition, most_chargeable},
     window::{Counts, Window},
 };
-use crate::{
-    Cost, Quota, Timestamp, Usage,
-    charge::{Charge, Marks},
-    ticks::whole,
-};
+use crate::{Cost, Quota, Timestamp, Usage, charge::Charge, ticks::whole};
 
 /// A counter that starts anew with each window; of a sliding counter, the count of the window before
 /// fades meanwhile.
@@ -103,7 +99,7 @@ impl Windows {
     /// Takes up to `permits` of a charge from a state, and returns how many.
     fn take_back(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
         let permits = permits.min(charge.cost.get());
-        state.take_back(permits, charge.marks.first(), nanos(now), self.length, self.fades())
+        state.take_back(permits, charge.mark, nanos(now), self.length, self.fades())
     }
 }
 
@@ -134,13 +130,13 @@ impl Transition for Windows {
         Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
 
-    fn charge(&self, state: &mut Counts, now: Timestamp, at: Timestamp, cost: Cost) -> Marks {
+    fn charge(&self, state: &mut Counts, now: Timestamp, at: Timestamp, cost: Cost) -> u64 {
         let (now, at) = (nanos(now), nanos(at));
         let opened = Window { end: self.end_from(at), current: 0, previous: 0 };
         let window = self.at(state, at).unwrap_or(opened);
         let current = window.current.saturating_add(cost.get());
         state.set_newest(Window { current, ..window }, now, self.length, self.fades());
-        Marks::one(window.end)
+        window.end
     }
 
     fn most_chargeable(&self, state: &Counts, now: Timestamp) -> u64 {

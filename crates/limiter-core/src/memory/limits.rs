@@ -99,14 +99,14 @@ impl States {
             });
             if let Some((decision, charge)) = charged {
                 part.usage = decision.usage();
-                part.mark = charge.map(|charge| charge.marks.first());
+                part.mark = charge.map(|charge| charge.mark);
                 fewest = fewest.min(charge.map_or(0, |charge| charge.cost.get()));
             }
         }
         let charged = list.charged(0, list.now).zip(Cost::new(fewest).ok());
-        let charged = charged.map(|(Charged { charge, epoch }, cost)| Charged {
-            charge: Charge { cost, ..charge },
-            epoch,
+        let charged = charged.map(|(charged, cost)| Charged {
+            charge: Charge { cost, ..charged.charge },
+            ..charged
         });
         (list.decision(0, Some(Duration::ZERO)), charged)
     }
@@ -117,11 +117,11 @@ impl States {
         &self,
         key: u64,
         clock: Now<'_>,
-        Charged { charge, epoch }: &Charged,
+        charged: &Charged,
         permits: u64,
     ) -> u64 {
-        let [ask] = self.ask(key, clock, charge.cost);
-        let charges = || self.limits.iter().zip(charge.of_each_limit());
+        let [ask] = self.ask(key, clock, charged.charge.cost);
+        let charges = || self.limits.iter().zip(charged.of_each_limit());
         let mut is_whole = true;
         for (limit, charge) in charges() {
             let counts = ask.change(limit, None, |state, now| {
@@ -131,7 +131,7 @@ impl States {
             is_whole &= counts.unwrap_or(false);
         }
         // Whether the epoch is over shows when the states have been advanced.
-        if !is_whole || self.epoch() != *epoch {
+        if !is_whole || self.epoch() != charged.epoch {
             return 0;
         }
         let back = charges().map(|(limit, charge)| {

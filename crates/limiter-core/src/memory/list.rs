@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Cost, Decision, LimiterId, Source, Timestamp, Usage,
     algorithms::{Gcra, State, Transition},
-    charge::{Charge, Charged, Marks},
+    charge::{Charge, Charged},
 };
 
 /// A cost for a key under a policy.
@@ -154,7 +154,7 @@ impl<'a> List<'a> {
     fn give_back(&mut self, at: Timestamp) {
         for part in &mut self.parts {
             let (Some(mark), Some(cost)) = (part.mark.take(), part.ask.charge) else { continue };
-            let charge = Charge { made: self.now, at, cost, marks: Marks::one(mark) };
+            let charge = Charge { made: self.now, at, cost, mark };
             let usage = part.ask.change(part.limit, None, |state, now| {
                 part.limit.transition.refund(state, now, &charge, cost.get());
                 part.limit.transition.usage(state, now)
@@ -167,11 +167,10 @@ impl<'a> List<'a> {
     /// nothing could be given back.
     pub(crate) fn charged(&self, index: usize, at: Timestamp) -> Option<Charged> {
         let ask = self.asks.get(index)?;
-        let mut charge = Charge { made: self.now, at, cost: ask.charge?, marks: Marks::default() };
-        for (place, part) in self.of(index).iter().enumerate() {
-            charge.marks.set(place, part.mark?);
-        }
-        Some(Charged { charge, epoch: ask.epoch })
+        let (first, others) = self.of(index).split_first()?;
+        let charge = Charge { made: self.now, at, cost: ask.charge?, mark: first.mark? };
+        let others = others.iter().map(|part| part.mark).collect::<Option<_>>()?;
+        Some(Charged { charge, others, epoch: ask.epoch })
     }
 }
 
@@ -257,7 +256,7 @@ impl Part<'_> {
             if wait.is_none_or(|wait| now.saturating_add(wait) > at) {
                 return Err(Decision::refused(transition.usage(state, now), wait));
             }
-            let mark = transition.charge(state, now, at, charge).first();
+            let mark = transition.charge(state, now, at, charge);
             Ok((mark, transition.usage(state, now)))
         });
         let charged =

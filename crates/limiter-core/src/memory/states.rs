@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Cost, Decision, Error, Policy, Source, Timestamp, Usage,
     algorithms::{AnyTransition, Gcra, State, Tat, Transition},
-    charge::{Charge, Charged, Marks},
+    charge::{Charge, Charged},
 };
 
 /// The states of a limiter under one policy, by the hash of the key. A clone has the same states.
@@ -139,8 +139,8 @@ impl States {
         let Store::Words(words, gcra) = self.store(limit) else { return None };
         let epoch = self.epoch();
         let (decision, tat) = words.check(gcra, key ^ limit.salt, now, cost)?;
-        let charge = Charge { made: now, at: now, cost, marks: Marks::one(tat) };
-        Some((decision, decision.is_admitted().then_some(Charged { charge, epoch })))
+        let charge = Charge { made: now, at: now, cost, mark: tat };
+        Some((decision, decision.is_admitted().then(|| Charged::one(charge, epoch))))
     }
 
     /// Charges `cost` if it fits now or up to `within` later; or for a waiter, at the moment at which
@@ -210,7 +210,7 @@ impl States {
     ) -> Outcome {
         match decided {
             Ok(((decision, charge), epoch)) => {
-                (decision, charge.map(|charge| Charged { charge, epoch }))
+                (decision, charge.map(|charge| Charged::one(charge, epoch)))
             }
             Err(full) => (self.decide_without_state(limit, &full, cost), None),
         }
@@ -316,7 +316,7 @@ impl States {
 
     /// Gives back up to `permits` of a charge, and returns how many came back: none in a later epoch.
     pub(crate) fn refund(&self, key: u64, clock: Now<'_>, charged: &Charged, permits: u64) -> u64 {
-        let Charged { charge, epoch } = charged;
+        let Charged { charge, epoch, .. } = charged;
         let [limit] = self.limits.as_slice() else {
             return self.refund_each(key, clock, charged, permits);
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use limiter_core::{
     Cost, Decision, Policy, Timestamp, Usage,
-    algorithms::{AnyTransition, Charge, Marks, State, Transition},
+    algorithms::{AnyTransition, Charge, State, Transition},
 };
 
 /// The limits of a policy.
@@ -33,7 +33,7 @@ impl JointCharge {
     }
 
     fn of_each(&self) -> impl Iterator<Item = Charge> {
-        self.marks.iter().map(|mark| Charge { marks: Marks::one(*mark), ..self.charge })
+        self.marks.iter().map(|mark| Charge { mark: *mark, ..self.charge })
     }
 }
 
@@ -104,9 +104,9 @@ impl Joint {
         cost: Cost,
     ) -> JointCharge {
         let charged = self.each_mut(states);
-        let marks = charged.map(|(limit, state)| limit.charge(state, now, at, cost).first());
+        let marks = charged.map(|(limit, state)| limit.charge(state, now, at, cost));
         let marks = marks.collect();
-        JointCharge { charge: Charge { made: now, at, cost, marks: Marks::default() }, marks }
+        JointCharge { charge: Charge { made: now, at, cost, mark: 0 }, marks }
     }
 
     fn usages<'a>(
@@ -167,11 +167,8 @@ impl Joint {
             charged.map(|(limit, state)| limit.force_charge(state, now, cost).1).collect();
         let permits = charges.iter().map(|it| it.map_or(0, |charge| charge.cost.get()));
         let charge = permits.min().and_then(|fewest| Cost::new(fewest).ok()).map(|cost| {
-            let marks = charges.iter().flatten().map(|charge| charge.marks.first()).collect();
-            JointCharge {
-                charge: Charge { made: now, at: now, cost, marks: Marks::default() },
-                marks,
-            }
+            let marks = charges.iter().flatten().map(|charge| charge.mark).collect();
+            JointCharge { charge: Charge { made: now, at: now, cost, mark: 0 }, marks }
         });
         (Decision::admitted(self.usage(states, now)), charge)
     }

@@ -108,7 +108,7 @@ impl<C: Clock> Handle<C> {
 
     pub(crate) fn reserve(&self, hash: u64, cost: Cost, within: Duration) -> Reservation {
         let outcome = self.decide(hash, cost, within);
-        let at = outcome.1.map(|charged| charged.charge.at);
+        let at = outcome.1.as_ref().map(|charged| charged.charge.at);
         let delay = at.map_or(Duration::ZERO, |at| at.saturating_since(self.now()));
         self.reservation(hash, outcome, delay, cost.get())
     }
@@ -175,9 +175,9 @@ impl<C: Clock> Handle<C> {
     }
 
     pub(crate) fn receipt(&self, hash: u64, charged: Charged) -> Receipt {
-        let policy = self.states.policy.clone();
+        let (policy, permits) = (self.states.policy.clone(), charged.charge.cost.get());
         let taken = Taken { limiter: self.shared.id, hash, policy, charged };
-        Receipt::of_memory(taken, charged.charge.cost.get())
+        Receipt::of_memory(taken, permits)
     }
 
     pub(crate) fn peek(&self, hash: u64) -> Usage {

@@ -105,7 +105,7 @@ impl Queue {
             };
             let waiter = first.remove();
             self.asked -= u128::from(waiter.cost.get());
-            if outcome.1.is_some_and(|charged| charged.charge.at == due) {
+            if outcome.1.as_ref().is_some_and(|charged| charged.charge.at == due) {
                 if let Some(forecast) = &mut self.forecast {
                     forecast.charge(ticket, &waiter);
                 }

@@ -54,14 +54,14 @@ fn permits(number: Units) -> Cost {
 
 impl InMemory {
     /// Returns a key whose debt ends at a moment.
-    fn new(end: Units) -> (Self, limiter_core::algorithms::Marks) {
+    fn new(end: Units) -> (Self, u64) {
         let quota = Quota::new(1, seconds(QUOTA.increment)).unwrap();
         let quota = quota.try_with_burst(QUOTA.burst.try_into().unwrap()).unwrap();
         let gcra = Gcra::new(&quota, seconds(QUOTA.horizon));
         let mut state = Default::default();
         let at = moment(end - QUOTA.increment);
-        let marks = gcra.charge(&mut state, at, at, Cost::ONE);
-        (Self { gcra, state }, marks)
+        let mark = gcra.charge(&mut state, at, at, Cost::ONE);
+        (Self { gcra, state }, mark)
     }
 
     fn debt(&self) -> Duration {
@@ -92,8 +92,8 @@ fn refunds_in_memory_follow_the_rule() {
     for (debt, refund) in refunds {
         let mut key = InMemory::new(debt).0;
         let at = moment(refund.at);
-        let marks = InMemory::new(refund.mark).1;
-        let found = Charge { made: at.min(moment(0)), at, cost: permits(refund.cost), marks };
+        let mark = InMemory::new(refund.mark).1;
+        let found = Charge { made: at.min(moment(0)), at, cost: permits(refund.cost), mark };
         let number = refund.permits.try_into().unwrap();
         key.gcra.refund(&mut key.state, moment(0), &found, number);
         assert_eq!(key.debt(), seconds(debt - back(debt, &refund)), "{refund:?} on {debt}");
