@@ -104,18 +104,9 @@ impl States {
         let [limit] = self.limits.as_slice() else {
             return self.take(key, clock, None, cost, Duration::ZERO).0;
         };
-        let decided = match self.store(limit) {
-            Store::Words(words, gcra) => {
-                words.with(gcra, key ^ limit.salt, clock, None, |tat, now| {
-                    gcra.decide(tat, now, cost, Duration::ZERO).0
-                })
-            }
-            Store::Table(table, transition) => {
-                table.with(key ^ limit.salt, transition, clock, None, |state, now| {
-                    transition.decide(state, now, cost, Duration::ZERO).0
-                })
-            }
-        };
+        let decided = self.with(limit, key, clock, None, |state, now| {
+            limit.transition.decide(state, now, cost, Duration::ZERO).0
+        });
         decided.unwrap_or_else(|full| self.decide_without_state(limit, &full, cost))
     }
 
@@ -157,18 +148,9 @@ impl States {
         let [limit] = self.limits.as_slice() else {
             return self.take_of_each(key, clock, due, cost, within);
         };
-        let decided = match self.store(limit) {
-            Store::Words(words, gcra) => {
-                words.with(gcra, key ^ limit.salt, clock, due, |tat, at| {
-                    (gcra.decide(tat, at, cost, within), self.epoch())
-                })
-            }
-            Store::Table(table, transition) => {
-                table.with(key ^ limit.salt, transition, clock, due, |state, at| {
-                    (transition.decide(state, at, cost, within), self.epoch())
-                })
-            }
-        };
+        let decided = self.with(limit, key, clock, due, |state, at| {
+            (limit.transition.decide(state, at, cost, within), self.epoch())
+        });
         self.outcome(limit, decided, cost)
     }
 
@@ -186,18 +168,9 @@ impl States {
                 Taking::InAnyCase => self.charge_each(key, clock, permits),
             };
         };
-        let decided = match self.store(limit) {
-            Store::Words(words, gcra) => {
-                words.with(gcra, key ^ limit.salt, clock, None, |tat, now| {
-                    (taking.apply(gcra, tat, now, permits), self.epoch())
-                })
-            }
-            Store::Table(table, transition) => {
-                table.with(key ^ limit.salt, transition, clock, None, |state, now| {
-                    (taking.apply(transition, state, now, permits), self.epoch())
-                })
-            }
-        };
+        let decided = self.with(limit, key, clock, None, |state, now| {
+            (taking.apply(&limit.transition, state, now, permits), self.epoch())
+        });
         self.outcome(limit, decided, Cost::ONE)
     }
 
@@ -316,23 +289,15 @@ impl States {
 
     /// Gives back up to `permits` of a charge, and returns how many came back: none in a later epoch.
     pub(crate) fn refund(&self, key: u64, clock: Now<'_>, charged: &Charged, permits: u64) -> u64 {
-        let Charged { charge, epoch, .. } = charged;
         let [limit] = self.limits.as_slice() else {
             return self.refund_each(key, clock, charged, permits);
         };
         // Whether the epoch is over shows when the state has been advanced.
-        let back = match self.store(limit) {
-            Store::Words(words, gcra) => words.change(gcra, key ^ limit.salt, clock, |tat, now| {
-                let counts = self.epoch() == *epoch;
-                if counts { gcra.refund(tat, now, charge, permits) } else { 0 }
-            }),
-            Store::Table(table, transition) => {
-                table.change(key ^ limit.salt, transition, clock, |state, now| {
-                    let counts = self.epoch() == *epoch;
-                    if counts { transition.refund(state, now, charge, permits) } else { 0 }
-                })
-            }
-        };
+        let back = self.with(limit, key, clock, None, |state, now| {
+            let counts = self.epoch() == charged.epoch;
+            let refund = || limit.transition.refund(state, now, &charged.charge, permits);
+            counts.then(refund).unwrap_or(0)
+        });
         back.unwrap_or(0)
     }
 

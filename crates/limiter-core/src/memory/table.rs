@@ -129,19 +129,6 @@ impl Table {
         Err(Full { now, wait: free_at.saturating_since(now) })
     }
 
-    /// Changes the state of a key that has a slot.
-    pub(crate) fn change<R>(
-        &self,
-        hash: u64,
-        transition: &AnyTransition,
-        clock: Now<'_>,
-        change: impl FnOnce(&mut State, Timestamp) -> R,
-    ) -> Option<R> {
-        let mut lines = self.both(hash);
-        let slot = slot_of(hash, &mut lines)?;
-        Some(self.update(slot, transition, clock(), None, change))
-    }
-
     /// Makes the state of a key fresh.
     pub(crate) fn reset(&self, hash: u64) {
         let mut lines = self.both(hash);

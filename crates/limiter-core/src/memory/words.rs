@@ -142,24 +142,6 @@ impl Words {
         }
     }
 
-    /// Changes the state of a key that has a slot.
-    pub(crate) fn change<R>(
-        &self,
-        gcra: &Gcra,
-        hash: u64,
-        clock: Now<'_>,
-        mut change: impl FnMut(&mut Tat, Timestamp) -> R,
-    ) -> Option<R> {
-        let _lock = self.lock(hash);
-        while let Some(found) = self.find(hash) {
-            let result = self.update(gcra, found, clock, None, &mut change);
-            if result.is_some() {
-                return result;
-            }
-        }
-        None
-    }
-
     /// Makes the state of a key fresh.
     pub(crate) fn reset(&self, hash: u64, clock: Now<'_>) {
         let _lock = self.lock(hash);
