@@ -16,8 +16,8 @@ use crate::{
 impl States {
     fn ask<'a>(&'a self, key: u64, clock: Now<'a>, cost: Cost) -> [Ask<'a>; 1] {
         // All limits are those of one limiter.
-        let (limiter, epoch, now) = (LimiterId::of_none(), self.epoch(), clock());
-        [Ask { limiter, states: self, key, clock, epoch, now, cost, charge: Some(cost) }]
+        let (limiter, now) = (LimiterId::of_none(), clock());
+        [Ask { limiter, states: self, key, clock, now, cost, charge: Some(cost) }]
     }
 
     /// Returns the decision on `cost`, with the usage before it, and charges nothing.
@@ -95,10 +95,10 @@ impl States {
         let mut fewest = cost.get();
         for part in &mut list.parts {
             let charged = part.ask.change(part.limit, None, |state, now| {
-                part.limit.transition.force_charge(state, now, cost)
+                (part.limit.transition.force_charge(state, now, cost), self.epoch())
             });
-            if let Some((decision, charge)) = charged {
-                part.usage = decision.usage();
+            if let Some(((decision, charge), epoch)) = charged {
+                (part.usage, part.epoch) = (decision.usage(), epoch);
                 part.mark = charge.map(|charge| charge.mark);
                 fewest = fewest.min(charge.map_or(0, |charge| charge.cost.get()));
             }

@@ -25,8 +25,6 @@ pub(crate) struct Ask<'a> {
     /// The hash of the key.
     pub(crate) key: u64,
     pub(crate) clock: Now<'a>,
-    /// Before the clock was read.
-    pub(crate) epoch: u64,
     /// When the clock was read, for limits whose states are read without a lock.
     pub(crate) now: Timestamp,
     /// What has to fit.
@@ -59,6 +57,8 @@ pub(super) struct Part<'a> {
     slot: Option<(OwnSlot<'a>, &'a Gcra)>,
     /// By which a refund finds what was charged.
     pub(super) mark: Option<u64>,
+    /// Before it was charged.
+    pub(super) epoch: u64,
 }
 
 impl<'a> List<'a> {
@@ -156,7 +156,10 @@ impl<'a> List<'a> {
             let (Some(mark), Some(cost)) = (part.mark.take(), part.ask.charge) else { continue };
             let charge = Charge { made: self.now, at, cost, mark };
             let usage = part.ask.change(part.limit, None, |state, now| {
-                part.limit.transition.refund(state, now, &charge, cost.get());
+                // Whether the epoch is over shows when the state has been advanced.
+                if part.ask.states.epoch() == part.epoch {
+                    part.limit.transition.refund(state, now, &charge, cost.get());
+                }
                 part.limit.transition.usage(state, now)
             });
             part.usage = usage.unwrap_or(part.usage);
@@ -166,11 +169,12 @@ impl<'a> List<'a> {
     /// Returns what was charged for a moment by the ask at an index. `None` if a limit admits without a state, for which
     /// nothing could be given back.
     pub(crate) fn charged(&self, index: usize, at: Timestamp) -> Option<Charged> {
-        let ask = self.asks.get(index)?;
-        let (first, others) = self.of(index).split_first()?;
+        let (ask, parts) = (self.asks.get(index)?, self.of(index));
+        let (first, others) = parts.split_first()?;
         let charge = Charge { made: self.now, at, cost: ask.charge?, mark: first.mark? };
         let others = others.iter().map(|part| part.mark).collect::<Option<_>>()?;
-        Some(Charged { charge, others, epoch: ask.epoch })
+        let epoch = parts.iter().map(|part| part.epoch).min()?;
+        Some(Charged { charge, others, epoch })
     }
 }
 
@@ -187,24 +191,27 @@ impl<'a> Ask<'a> {
         due: Option<Timestamp>,
         later: Duration,
     ) -> (Timestamp, Part<'a>) {
+        let part = |wait, usage| Part {
+            ask: self,
+            limit,
+            wait,
+            usage,
+            has_state: true,
+            slot: None,
+            mark: None,
+            epoch: 0,
+        };
         let see = |state: &State, at: Timestamp| {
             let wait = limit.transition.wait(state, at.saturating_add(later), self.cost);
-            let usage = limit.transition.usage(state, at);
-            (at, Part { ask: self, limit, wait, usage, has_state: true, slot: None, mark: None })
+            (at, part(wait, limit.transition.usage(state, at)))
         };
         if due.is_none()
+            && later.is_zero()
             && let Some((slot, gcra)) = self.states.own_slot(limit, self.key)
             && let Some(tat) = slot.read(gcra, self.now)
         {
             let (wait, usage) = (gcra.wait(&tat, self.now, self.cost), gcra.usage(&tat, self.now));
-            if later.is_zero() {
-                let slot = Some((slot, gcra));
-                let has_state = true;
-                return (
-                    self.now,
-                    Part { ask: self, limit, wait, usage, has_state, slot, mark: None },
-                );
-            }
+            return (self.now, Part { slot: Some((slot, gcra)), ..part(wait, usage) });
         }
         let seen = self.states.with(limit, self.key, self.clock, due, |state, at| see(state, at));
         seen.unwrap_or_else(|full| {
@@ -213,11 +220,8 @@ impl<'a> Ask<'a> {
                 return see(&State::Fresh, full.now);
             }
             let decision = self.states.without_state(limit, &full, self.cost);
-            let (wait, usage) = (decision.retry_after(), decision.usage());
-            (
-                full.now,
-                Part { ask: self, limit, wait, usage, has_state: false, slot: None, mark: None },
-            )
+            let part = part(decision.retry_after(), decision.usage());
+            (full.now, Part { has_state: false, ..part })
         })
     }
 
@@ -241,6 +245,7 @@ impl Part<'_> {
         };
         let is_present = due.is_none() && at <= ask.now && charge == ask.cost;
         let slot = self.slot.filter(|_| is_present);
+        self.epoch = ask.states.epoch();
         if let Some((decision, mark)) =
             slot.and_then(|(slot, gcra)| slot.check(gcra, ask.now, charge))
         {
@@ -257,13 +262,13 @@ impl Part<'_> {
                 return Err(Decision::refused(transition.usage(state, now), wait));
             }
             let mark = transition.charge(state, now, at, charge);
-            Ok((mark, transition.usage(state, now)))
+            Ok((mark, transition.usage(state, now), ask.states.epoch()))
         });
         let charged =
             charged.unwrap_or_else(|full| Err(ask.states.without_state(limit, &full, ask.cost)));
         match charged {
-            Ok((mark, usage)) => {
-                (self.mark, self.usage) = (Some(mark), usage);
+            Ok((mark, usage, epoch)) => {
+                (self.mark, self.usage, self.epoch) = (Some(mark), usage, epoch);
                 Ok(())
             }
             // The table is full, and admits.

@@ -91,7 +91,6 @@ impl<C: Clock> Place<'_, C> {
             states: &self.handle.states,
             key: self.key,
             clock,
-            epoch: self.handle.states.epoch(),
             now,
             cost: self.demand.cost(),
             charge: self.demand.charge(),
