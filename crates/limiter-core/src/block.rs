@@ -7,7 +7,7 @@ use core::time::Duration;
 
 pub use blocks::Blocks;
 
-use crate::{Algorithm, Error, ErrorKind, Policy, Quota, ticks::whole};
+use crate::{Algorithm, Error, ErrorKind, Policy, Quota};
 
 const FIFTEEN_MINUTES: Duration = Duration::from_secs(15 * 60);
 
@@ -124,17 +124,19 @@ impl Block {
             return Err(Error::invalid(ErrorKind::InvalidName, "policy name", name, fault));
         }
         let strikes = self.strikes(&format!("{name}-strikes"))?;
-        let lengths = self.lengths()?;
-        let levels = match lengths.len() {
-            1 => None,
-            levels => Some(self.levels(&format!("{name}-levels"), levels)?),
+        let (shorter, longest) = self.lengths()?;
+        let levels = match shorter.len() {
+            0 => None,
+            others => Some(self.levels(&format!("{name}-levels"), others + 1)?),
         };
-        let millis = lengths.iter().map(|length| whole(length.as_millis()));
-        let unit = Quota::new(1, Duration::from_millis(millis.clone().fold(0, gcd)))?;
-        let block = Policy::new(&format!("{name}-block"), Algorithm::Gcra, unit)?;
-        let longest = lengths.last().copied().unwrap_or_default();
-        let permits = millis.map(|length| length / whole(unit.window().as_millis())).collect();
-        Ok(Policies { strikes, levels, block: block.with_horizon(longest)?, permits })
+        let name = format!("{name}-block");
+        // One state, whatever the length: its debt is the rest of the block.
+        let block = |length| {
+            let policy = Policy::new(&name, Algorithm::Gcra, Quota::new(1, length)?)?;
+            Ok(policy.with_horizon(longest)?.with_identity("gcra.block"))
+        };
+        let shorter = shorter.into_iter().map(block).collect::<Result<_, _>>()?;
+        Ok(Policies { strikes, levels, shorter, longest: block(longest)? })
     }
 
     /// Returns the policy of strikes: a log, because it counts exactly, and because stores never lease its permits.
@@ -152,21 +154,20 @@ impl Block {
         Policy::new(name, Algorithm::SlidingLog, Quota::new(strikes, within)?)
     }
 
-    /// Returns how long a block of each level lasts, at least of one.
-    fn lengths(&self) -> Result<Vec<Duration>, Error> {
+    /// Returns how long a block of each level lasts but the last one, and how long one of the last level does.
+    fn lengths(&self) -> Result<(Vec<Duration>, Duration), Error> {
         let mut length = checked("lasting", self.lasting)?;
         let longest = checked("doubling", self.longest.unwrap_or(length))?;
         if longest < length {
             let given = format!("lasting {length:?} doubling {longest:?}");
             return Err(invalid(&given, "the longest block must be at least as long as the first"));
         }
-        let mut lengths = Vec::new();
+        let mut shorter = Vec::new();
         while length < longest {
-            lengths.push(length);
+            shorter.push(length);
             length = length.saturating_mul(2);
         }
-        lengths.push(longest);
-        Ok(lengths)
+        Ok((shorter, longest))
     }
 
     /// Returns the policy of levels, of which so many can be kept.
@@ -200,10 +201,10 @@ struct Policies {
     strikes: Policy,
     /// `None` if there is one level.
     levels: Option<Policy>,
-    /// A permit for the largest time of which all blocks last a multiple, up to the longest block.
-    block: Policy,
-    /// How many permits a block of each level takes, at least of one.
-    permits: Vec<u64>,
+    /// Blocks of each level but the last one. The only permit of a block takes as long as the block to recover.
+    shorter: Vec<Policy>,
+    /// Blocks of the last level.
+    longest: Policy,
 }
 
 /// Returns a time if it is a whole number of milliseconds up to the longest window.
@@ -216,10 +217,6 @@ fn checked(setting: &str, time: Duration) -> Result<Duration, Error> {
         &format!("{setting} {time:?}"),
         "use a whole number of milliseconds from 1ms to 366d",
     ))
-}
-
-const fn gcd(one: u64, other: u64) -> u64 {
-    if other == 0 { one } else { gcd(other, one % other) }
 }
 
 fn invalid(given: &str, fault: &str) -> Error {

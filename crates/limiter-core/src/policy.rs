@@ -219,6 +219,14 @@ impl Policy {
         Ok(Self::of(name, limits))
     }
 
+    /// Returns the policy, of one limit, with another identity, so that its states in memory are those of other spans.
+    /// The horizon has to be as long as the longest of these spans.
+    pub(crate) fn with_identity(self, identity: &str) -> Self {
+        let mut inner = Inner::clone(&self.0);
+        inner.identities = vec![identity.to_owned()];
+        Self(Arc::new(inner))
+    }
+
     fn of(name: &str, limits: Vec<Limit>) -> Self {
         let transition =
             |limit: &Limit| AnyTransition::new(limit.algorithm(), limit.quota(), limit.horizon());

@@ -55,10 +55,10 @@ pub struct Blocks(Arc<States>);
 struct States {
     strikes: Arc<dyn Limiter>,
     levels: Option<Arc<dyn Limiter>>,
-    /// By GCRA without a burst, so that a debt of a block's length refuses every cost until it ends.
+    /// By the policy of the longest block. Whether a key is blocked is the same by each of them.
     block: Arc<dyn Limiter>,
-    /// The permits of a block, by level.
-    permits: Vec<u64>,
+    /// The same states, by the policies of shorter blocks, that of the first level first.
+    shorter: Vec<Arc<dyn Limiter>>,
     clears_on_success: bool,
 }
 
@@ -74,15 +74,16 @@ impl Blocks {
     /// [`ErrorKind::InvalidName`](crate::ErrorKind::InvalidName) if the name of the limiter's policy is longer than 56
     /// bytes.
     pub fn new(limiter: &dyn Limiter, block: &Block) -> Result<Self, Error> {
-        let Policies { strikes, levels, block: policy, permits } =
+        let Policies { strikes, levels, shorter, longest } =
             block.policies(limiter.policy().name())?;
         let Block { capacity, clears_on_success, .. } = *block;
         let sibling = |policy: &Policy| limiter.sibling_with_capacity(policy, capacity);
+        let block = sibling(&longest)?;
         Ok(Self(Arc::new(States {
             strikes: sibling(&strikes)?,
             levels: levels.as_ref().map(sibling).transpose()?,
-            block: sibling(&policy)?,
-            permits,
+            shorter: shorter.iter().map(|it| block.with_policy(it)).collect::<Result<_, _>>()?,
+            block,
             clears_on_success,
         })))
     }
@@ -101,7 +102,7 @@ impl Blocks {
     /// block. Otherwise `None`: there are too few strikes, or the key is blocked already.
     ///
     /// In memory the future is ready. In a store a strike is one call, or two calls that are made in turn if the store
-    /// can't decide on the strikes and the block of a key in one step; a block takes up to four more. A future that is
+    /// can't decide on the strikes and the block of a key in one step; a block takes up to three more. A future that is
     /// dropped before it is ready may leave a strike that is counted, or a block that is not written: see
     /// [Guarantees](Self#guarantees).
     ///
@@ -226,17 +227,9 @@ impl States {
         strike: Option<Receipt>,
     ) -> Result<Option<Duration>, Error> {
         let Some((level, raised)) = self.raise(key).await? else { return Ok(None) };
-        // The check is admitted only if no block is in force. The shortest block takes no other permits.
-        let block = match self.block.check(key).await {
-            Ok(started) if has_state(&started) && started.is_admitted() => {
-                let permits = self.permits.get(level).or(self.permits.last());
-                match Cost::new(permits.map_or(0, |permits| permits - 1)) {
-                    Ok(rest) => self.block.charge(key, rest).await.map(|it| it.decision()),
-                    Err(_) => Ok(started),
-                }
-            }
-            refused => refused,
-        };
+        let block = self.shorter.get(level).unwrap_or(&self.block);
+        // The check is admitted only if no block is in force.
+        let block = block.check(key).await;
         match &block {
             Ok(block) if has_state(block) && block.is_admitted() => {
                 // If this fails, the strikes are full until the oldest no longer counts.
