@@ -41,6 +41,8 @@ pub(crate) struct Over {
 pub(crate) struct History {
     /// The bounds of the quotas that take turns, each with the number of its quota.
     bounds: Vec<(usize, Bound)>,
+    /// Whether they are shares in a process's memory, where quotas of several spans add up.
+    are_shares: bool,
     /// How long before it counts an admission may have been charged: as a lease, or as a reservation.
     ahead: Micros,
     admissions: BTreeMap<AdmissionId, Admitted>,
@@ -60,7 +62,22 @@ pub(super) const UNDER_WAY: Micros = 5_000_000;
 impl History {
     pub(crate) fn new(bounds: Vec<(usize, Bound)>, ahead: Micros) -> Self {
         let (admissions, incarnations, late_refunds) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { bounds, ahead, admissions, added: 0, oldest: 0, incarnations, late_refunds }
+        let are_shares = false;
+        Self {
+            bounds,
+            are_shares,
+            ahead,
+            admissions,
+            added: 0,
+            oldest: 0,
+            incarnations,
+            late_refunds,
+        }
+    }
+
+    /// Returns the history of a process's shares, which are in its memory.
+    pub(crate) fn of_shares(bounds: Vec<(usize, Bound)>, ahead: Micros) -> Self {
+        Self { are_shares: true, ..Self::new(bounds, ahead) }
     }
 
     /// Adds a bound of a quota.
@@ -174,13 +191,14 @@ impl History {
         let quotas = self.bounds.iter().filter(|(quota, _)| used == 0 || used & (1 << quota) != 0);
         let quotas: Vec<Bound> = quotas.map(|(_, bound)| *bound).collect();
         let stretch = to - from;
+        let within = if self.are_shares { turns::of_spans } else { turns::within };
         // Most stretches are within this already.
-        if permits <= turns::within(&quotas, stretch, 0)? {
+        if permits <= within(&quotas, stretch, 0)? {
             return None;
         }
         let is_rate = quotas.iter().any(|quota| matches!(quota, Bound::Rate { .. }));
         let overshoot = around.overshoot(charged_from, to, is_rate);
-        let bound = turns::within(&quotas, stretch, overshoot)?;
+        let bound = within(&quotas, stretch, overshoot)?;
         let bound = bound.saturating_mul(1 + self.incarnations_within(from, to));
         let bound = bound.saturating_add(self.late_refunds_within(from, to));
         let bound = bound + if is_rate { around.overtaken(from, to) } else { 0 };

@@ -24,8 +24,13 @@ impl Ledger {
     /// number. `None` if a share is less than a permit.
     pub(crate) fn new(tiers: &[Policy], ahead: Micros, share: Option<u64>) -> Option<Self> {
         let number = tiers.first()?.limits().len();
-        let limits =
-            (0..number).map(|limit| Some(History::new(bounds(tiers, limit, share)?, ahead)));
+        let limits = (0..number).map(|limit| {
+            let bounds = bounds(tiers, limit, share)?;
+            Some(match share {
+                Some(_) => History::of_shares(bounds, ahead),
+                None => History::new(bounds, ahead),
+            })
+        });
         let around = Around { are_several: number > 1, ..Around::default() };
         Some(Self { limits: limits.collect::<Option<_>>()?, around, forgotten: 0 })
     }

@@ -43,9 +43,24 @@ pub(super) fn within(quotas: &[Bound], stretch: Micros, overshoot: u64) -> Optio
     Some(alone.max()? + largest)
 }
 
+/// Returns the most permits that count in a stretch in which these quotas have charged a key in memory, where each may
+/// have a span of its own: the sum of their bounds.
+pub(super) fn of_spans(quotas: &[Bound], stretch: Micros, overshoot: u64) -> Option<u64> {
+    quotas.iter().map(|quota| quota.within(stretch, overshoot)).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quotas_of_several_spans_add_up() {
+        let quotas = [rate(20, 10), rate(5, 100)];
+        let each = quotas.map(|quota| quota.within(100_000, 0).unwrap());
+        assert_eq!(of_spans(&quotas, 100_000, 0), Some(each[0] + each[1]));
+        let quotas = [window(3, 1_000, Form::Plain), window(5, 400, Form::Plain)];
+        assert_eq!(of_spans(&quotas, 500, 0), None);
+    }
 
     const fn rate(burst: u64, permits: u64) -> Bound {
         Bound::Rate { burst, permits, window: 1_000_000, horizon: 1_000_000 }
