@@ -223,7 +223,7 @@ impl Builder {
     ///
     /// Failures are in a row if no call got a reply in between. Calls that were under way at the same time
     /// are one failure, and so are those that fail within 25 ms: one lost connection opens no breaker. An error
-    /// reply is no failure of the server.
+    /// reply does not count as a failure.
     pub fn breaker(mut self, failures: u32, open: Duration) -> Self {
         (self.settings.failures, self.settings.open) = (failures, open);
         self

@@ -52,8 +52,8 @@ pub trait Transition {
 
     /// Gives back up to `permits` of a charge by this quota, and returns how many came back.
     ///
-    /// Before the moment that it was charged for, a charge comes back whole, or not at all: what is reserved behind it relies on the rest. A charge that was made later than `now`, before the
-    /// clock stepped back, gives back nothing.
+    /// Before the moment that it was charged for, a charge comes back whole, or not at all: what is reserved behind it
+    /// relies on the rest. A charge that was made later than `now`, before the clock stepped back, gives back nothing.
     fn refund(
         &self,
         state: &mut Self::State,

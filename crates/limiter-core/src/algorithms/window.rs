@@ -85,7 +85,8 @@ impl Window {
     }
 }
 
-/// The permits of a window that stands for those before it, of which too many were reserved: none can be given back.
+/// The count of the oldest window of a state after an older one was dropped, because only [`MOST_WINDOWS`] are kept. The
+/// window admits nothing more, and a refund of a charge in it gives back nothing.
 const FULL: u64 = u64::MAX;
 
 impl Counts {

@@ -98,8 +98,7 @@ impl States {
 
     /// Charges `cost` if it fits now.
     ///
-    /// Apart from [`take`](Self::take), because a check of a fixed window takes 17 % longer with what only a
-    /// receipt needs: `cargo xtask bench memory`.
+    /// Apart from [`take`](Self::take), which also makes the receipt that only a reservation needs.
     pub(crate) fn check_locked(&self, key: u64, clock: Now<'_>, cost: Cost) -> Decision {
         let [limit] = self.limits.as_slice() else {
             return self.take(key, clock, None, cost, Duration::ZERO).0;

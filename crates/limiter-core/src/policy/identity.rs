@@ -70,7 +70,7 @@ impl Limit {
         }
     }
 
-    /// Returns the horizon of a limit of this span that sets none and is no queue.
+    /// Returns the default horizon: the time in which a burst recovers, and at least the shortest one.
     fn default_horizon(&self) -> Duration {
         self.exactly(self.quota().burst()).max(Self::SHORTEST_DEFAULT_HORIZON)
     }
