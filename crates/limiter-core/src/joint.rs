@@ -51,8 +51,8 @@ use crate::{
 /// what was charged before is given back. [Siblings](Limiter::sibling), and limiters with the default clock, share one
 /// reading of the clock where GCRA takes no lock; other states read it under their locks.
 ///
-/// A store decides on its demands by one call if it can: see [`Limiter::decide_together`]. With several stores or
-/// [shards](Limiter::shard), limiters in memory are read first, and a refusal by them costs no call. Those
+/// A store decides on its demands by one call [if it can](crate::Store::decide_together). With several stores or
+/// [shards](crate::Store::shard), limiters in memory are read first, and a refusal by them costs no call. Those
 /// before the first store in the list are charged at once. Then the stores are called in the order of the list, and the
 /// other limiters in memory are charged last. If one of them refuses or fails, the receipts of those before are refunded.
 /// So the limits are never exceeded, but a decision may be refused because of another one that is then refused itself.

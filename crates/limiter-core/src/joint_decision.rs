@@ -79,7 +79,7 @@ impl JointDecision {
 }
 
 /// One element for each demand of a list, in its order; `None` for a demand that was not asked. For stores, which return
-/// it from [`Limiter::decide_together`](crate::Limiter::decide_together): a demand that fits and is not charged is
+/// it from [`Store::decide_together`](crate::Store::decide_together): a demand that fits and is not charged is
 /// [uncounted](Reservation::uncounted), and after a refusal no element has a receipt.
 impl FromIterator<Option<Reservation>> for JointDecision {
     fn from_iter<I: IntoIterator<Item = Option<Reservation>>>(demands: I) -> Self {

@@ -97,7 +97,7 @@ pub use in_flight::{InFlight, InFlightBuilder, InFlightStats};
 pub use joint::decide;
 pub use joint_decision::JointDecision;
 pub use key::Key;
-pub use limiter::{Demand, Limiter, WaitingLimiter};
+pub use limiter::{Demand, Limiter, Store, WaitingLimiter};
 pub use limiter_id::LimiterId;
 #[cfg(feature = "std")]
 pub use memory::{Builder, MemoryLimiter, OnFull};

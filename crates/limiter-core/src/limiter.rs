@@ -1,13 +1,16 @@
 //! The interface of every limiter, whether its states live in memory or in a store.
 
 mod pointers;
+mod store;
+
+pub use store::Store;
 
 use alloc::sync::Arc;
-use core::{any::Any, fmt, time::Duration};
+use core::{fmt, time::Duration};
 
 use crate::{
-    Cost, Decision, Error, JointDecision, Key, LimiterFuture, LimiterId, Policy, Receipt,
-    Reservation, Source, Usage,
+    Cost, Decision, Error, Key, LimiterFuture, LimiterId, Policy, Receipt, Reservation, Source,
+    Usage,
 };
 
 /// Applies a policy to many keys.
@@ -26,22 +29,9 @@ use crate::{
 #[diagnostic::on_unimplemented(
     note = "instead of an `Arc` of a limiter, pass a clone of it, which has the same states, or an `Arc<dyn Limiter>`"
 )]
-pub trait Limiter: Send + Sync {
+pub trait Limiter: Store {
     /// Returns the policy that this handle enforces.
     fn policy(&self) -> &Policy;
-
-    /// Returns which states this handle is on. All handles on them have the same id, which is made with the limiter.
-    fn id(&self) -> LimiterId;
-
-    /// Returns the part of the store that has `key`: demands for keys in one part are
-    /// [decided together](Self::decide_together). The default is 0, for a store with one part.
-    fn shard(&self, _key: &Key<'_>) -> u64 {
-        0
-    }
-
-    /// Returns the limiter as its own type, so that [`decide_together`](Self::decide_together) can downcast the limiters
-    /// of its demands: `self`.
-    fn as_any(&self) -> &dyn Any;
 
     /// Returns what holds the states, for metrics and events: `memory`, `redis`, or the name of another
     /// store.
@@ -59,14 +49,6 @@ pub trait Limiter: Send + Sync {
 
     /// Returns how far the permits of `key` are used up, and charges nothing.
     fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage>;
-
-    /// Returns whether [`check_n`](Self::check_n) would admit `cost` now, with the wait of a refusal, and
-    /// charges nothing. `None`, the default, if a limiter can't decide that without a call to its store.
-    ///
-    /// The usage is the present one: that of an admission is the one before the charge.
-    fn preview(&self, _key: &Key<'_>, _cost: Cost) -> Option<Decision> {
-        None
-    }
 
     /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
     /// charged later has to wait behind it.
@@ -108,21 +90,6 @@ pub trait Limiter: Send + Sync {
     ///
     /// Each further request that is in flight at the same time adds up to `n`.
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation>;
-
-    /// Charges all demands if all fit now, or none: for [`decide`](crate::decide), which calls it.
-    ///
-    /// All are for limiters of this limiter's [store](LimiterId::shares_store_with) and for keys of one of its
-    /// [shards](Self::shard), there are 1 to 16, and no two are for one key of one limiter. `is_part` if other demands
-    /// of the list are decided elsewhere, so that what is charged here may be given back at once. `None`, the default,
-    /// if the store can't decide on them in one step: then they are [previewed](Self::preview), reserved one after the
-    /// other, and refunded if one is refused.
-    fn decide_together(
-        &self,
-        _demands: &[Demand<'_>],
-        _is_part: bool,
-    ) -> Option<LimiterFuture<JointDecision>> {
-        None
-    }
 
     /// Gives back the permits of `receipt` as far as they still count, and returns their number: of several
     /// limits, the most that came back to one. The receipt is used up, even if the result is an error.
@@ -289,7 +256,7 @@ impl<'a> Demand<'a> {
         self.id.shares_store_with(other.id) && shard(self) == shard(other)
     }
 
-    /// Returns the decision that a limiter's [preview](Limiter::preview) means for this demand: to one that only
+    /// Returns the decision that a limiter's [preview](Store::preview) means for this demand: to one that only
     /// asks, a key without a slot in a full table is an absent key.
     pub(crate) fn decision(&self, preview: Decision) -> Decision {
         if !self.only_asks() || preview.source() != Source::FullTable {

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use limiter_core::{
     Cost, Decision, Demand, Error, ErrorKind, JointDecision, Key, Limiter, LimiterFuture,
-    LimiterId, Policy, Receipt, Reservation, Usage, WaitingLimiter,
+    LimiterId, Policy, Receipt, Reservation, Store, Usage, WaitingLimiter,
 };
 
 use crate::{
@@ -33,21 +33,6 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 
     fn store(&self) -> &'static str {
         "redis"
-    }
-
-    fn id(&self) -> LimiterId {
-        self.sender.context.id
-    }
-
-    fn shard(&self, key: &Key<'_>) -> u64 {
-        match self.sender.may_span_slots() {
-            true => 0,
-            false => self.sender.context.keys.with(key, slot).unwrap_or_default().into(),
-        }
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
@@ -118,14 +103,6 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
         )
     }
 
-    fn decide_together(
-        &self,
-        demands: &[Demand<'_>],
-        is_part: bool,
-    ) -> Option<LimiterFuture<JointDecision>> {
-        joint::decide::<C>(demands, is_part)
-    }
-
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
         let id = self.sender.context.id;
         if let Some(token) = receipt.token::<Arc<Token>>() {
@@ -171,6 +148,31 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Ok(Arc::new(Self::sibling(self, policy)?))
+    }
+}
+
+impl<C: ScriptClient> Store for RedisLimiter<C> {
+    fn id(&self) -> LimiterId {
+        self.sender.context.id
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn shard(&self, key: &Key<'_>) -> u64 {
+        match self.sender.may_span_slots() {
+            true => 0,
+            false => self.sender.context.keys.with(key, slot).unwrap_or_default().into(),
+        }
+    }
+
+    fn decide_together(
+        &self,
+        demands: &[Demand<'_>],
+        is_part: bool,
+    ) -> Option<LimiterFuture<JointDecision>> {
+        joint::decide::<C>(demands, is_part)
     }
 }
 

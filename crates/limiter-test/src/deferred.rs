@@ -14,7 +14,7 @@ use std::{
 
 use limiter_core::{
     Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, LimiterId, ManualClock,
-    MemoryLimiter, Policy, Receipt, Reservation, Usage, WaitingLimiter,
+    MemoryLimiter, Policy, Receipt, Reservation, Store, Usage, WaitingLimiter,
 };
 
 /// A limiter whose operations are executed when their answers are polled for the second time, and
@@ -101,14 +101,6 @@ impl Limiter for Deferred {
         self.inner.policy()
     }
 
-    fn id(&self) -> LimiterId {
-        self.id
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
         let key = owned(key);
         self.later(move |this| {
@@ -162,6 +154,16 @@ impl Limiter for Deferred {
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         let (inner, id) = (self.inner.sibling(policy), self.id.sibling());
         Ok(Arc::new(Self { inner, id, shared: Arc::clone(&self.shared) }))
+    }
+}
+
+impl Store for Deferred {
+    fn id(&self) -> LimiterId {
+        self.id
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

@@ -4,7 +4,7 @@ use std::{any::Any, sync::Arc, time::Duration};
 
 use limiter_core::{
     Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, LimiterId, Policy, Receipt,
-    Reservation, Usage, WaitingLimiter,
+    Reservation, Store, Usage, WaitingLimiter,
 };
 
 /// A limiter whose checks return what a function returns. All else returns an error.
@@ -25,14 +25,6 @@ impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync> Fake<F> {
 impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync + 'static> Limiter for Fake<F> {
     fn policy(&self) -> &Policy {
         &self.policy
-    }
-
-    fn id(&self) -> LimiterId {
-        self.id
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 
     fn check_n(&self, _: &Key<'_>, _: Cost) -> LimiterFuture<Decision> {
@@ -69,6 +61,16 @@ impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync + 'static> Limiter for Fak
 
     fn sibling(&self, _: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Err(beyond_a_fake())
+    }
+}
+
+impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync + 'static> Store for Fake<F> {
+    fn id(&self) -> LimiterId {
+        self.id
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

@@ -67,14 +67,6 @@ impl Limiter for Store {
         self.limiter.policy()
     }
 
-    fn id(&self) -> LimiterId {
-        self.limiter.id()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
         self.unless_it_fails(|limiter| Limiter::check_n(limiter, key, cost))
     }
@@ -109,6 +101,16 @@ impl Limiter for Store {
 
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Limiter::sibling(&self.limiter, policy)
+    }
+}
+
+impl limiter_core::Store for Store {
+    fn id(&self) -> LimiterId {
+        self.limiter.id()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

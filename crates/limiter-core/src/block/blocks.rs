@@ -41,7 +41,7 @@ use crate::{
 /// - Exactly one of the strikes that arrive at the same time starts the block, whatever thread or process it is in.
 /// - A strike while the key is blocked is not counted, and does not prolong the block.
 /// - A block ends when [`strike`](Self::strike) says. Then the key has no strikes, except those that came while the block
-///   was being written, in a store that can't decide on a strike and a block [in one step](Limiter::decide_together).
+///   was being written, in a store that can't decide on a strike and a block [in one step](crate::Store::decide_together).
 /// - From the strike on that starts a block the key is refused. Until the block is written, it is refused because its
 ///   strikes are full, and the wait is the time until the oldest one no longer counts, which may be shorter or longer than
 ///   the block. A process that caches such a refusal repeats it, for at most a second through Redis.

@@ -12,7 +12,7 @@ use allocation_counter::measure;
 use futures::executor::block_on;
 use limiter_core::{
     Algorithm, Cost, Demand, ErrorKind, JointDecision, Limiter, ManualClock, MemoryLimiter, OnFull,
-    Policy, Source, SystemClock, decide,
+    Policy, Source, Store, SystemClock, decide,
 };
 use limiter_test::{
     laws::lists::lists_are_charged_all_or_none,
@@ -304,8 +304,8 @@ fn limiters_with_the_system_clock_share_a_store() {
     let builder = || MemoryLimiter::builder(policy.clone());
     let default = builder().build().unwrap();
     let given = builder().clock(SystemClock::new()).build().unwrap();
-    assert!(Limiter::id(&default).shares_store_with(Limiter::id(&given)));
+    assert!(Store::id(&default).shares_store_with(Store::id(&given)));
     let manual = builder().clock(ManualClock::new()).build().unwrap();
-    assert!(!Limiter::id(&default).shares_store_with(Limiter::id(&manual)));
+    assert!(!Store::id(&default).shares_store_with(Store::id(&manual)));
     assert!(now(&[one(&default, "a"), one(&given, "a")]).is_admitted());
 }

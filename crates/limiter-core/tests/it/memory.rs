@@ -9,7 +9,7 @@ use std::{
 
 use limiter_core::{
     Block, Blocks, Builder, Clock, Cost, Limiter, ManualClock, MemoryLimiter, Policy, Quota,
-    Reservation, SystemClock, Timestamp,
+    Reservation, Store, SystemClock, Timestamp,
 };
 
 fn limiter(capacity: usize) -> (MemoryLimiter<ManualClock>, ManualClock) {

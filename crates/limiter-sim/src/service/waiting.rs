@@ -4,7 +4,7 @@ use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, sync::Mutex, time::Du
 
 use limiter_core::{
     Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, LimiterId, Policy,
-    Receipt, Reservation, Usage, WaitingLimiter,
+    Receipt, Reservation, Store, Usage, WaitingLimiter,
 };
 use limiter_redis::RedisLimiter;
 
@@ -126,18 +126,6 @@ impl Limiter for Noted {
         Limiter::policy(&self.inner)
     }
 
-    fn id(&self) -> LimiterId {
-        Limiter::id(&self.inner)
-    }
-
-    fn shard(&self, key: &Key<'_>) -> u64 {
-        Limiter::shard(&self.inner, key)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        Limiter::as_any(&self.inner)
-    }
-
     fn store(&self) -> &'static str {
         Limiter::store(&self.inner)
     }
@@ -154,10 +142,6 @@ impl Limiter for Noted {
         Limiter::peek(&self.inner, key)
     }
 
-    fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision> {
-        Limiter::preview(&self.inner, key, cost)
-    }
-
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
         Limiter::reserve(&self.inner, key, cost, within)
     }
@@ -168,14 +152,6 @@ impl Limiter for Noted {
 
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
         Limiter::charge(&self.inner, key, cost)
-    }
-
-    fn decide_together(
-        &self,
-        demands: &[Demand<'_>],
-        is_part: bool,
-    ) -> Option<LimiterFuture<JointDecision>> {
-        Limiter::decide_together(&self.inner, demands, is_part)
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
@@ -192,6 +168,32 @@ impl Limiter for Noted {
 
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Limiter::sibling(&self.inner, policy)
+    }
+}
+
+impl Store for Noted {
+    fn id(&self) -> LimiterId {
+        Store::id(&self.inner)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        Store::as_any(&self.inner)
+    }
+
+    fn shard(&self, key: &Key<'_>) -> u64 {
+        Store::shard(&self.inner, key)
+    }
+
+    fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+        Store::preview(&self.inner, key, cost)
+    }
+
+    fn decide_together(
+        &self,
+        demands: &[Demand<'_>],
+        is_part: bool,
+    ) -> Option<LimiterFuture<JointDecision>> {
+        Store::decide_together(&self.inner, demands, is_part)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use limiter_core::{
-    Cost, Decision, Limiter as _, ManualClock, MemoryLimiter, Policy, Receipt, Reservation, Source,
+    Cost, Decision, ManualClock, MemoryLimiter, Policy, Receipt, Reservation, Source, Store as _,
     Timestamp, Usage,
 };
 

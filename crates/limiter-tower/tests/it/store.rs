@@ -35,14 +35,6 @@ impl Limiter for Store {
         self.inner.policy()
     }
 
-    fn id(&self) -> LimiterId {
-        self.id
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
         later(Limiter::check_n(&self.inner, key, cost))
     }
@@ -77,6 +69,16 @@ impl Limiter for Store {
 
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         Ok(Arc::new(Self { inner: self.inner.sibling(policy), id: self.id.sibling() }))
+    }
+}
+
+impl limiter_core::Store for Store {
+    fn id(&self) -> LimiterId {
+        self.id
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

@@ -7,7 +7,8 @@ use std::{any::Any, fmt, pin::Pin, sync::Arc, time::Duration};
 use super::{acquire::Acquire, capacity::check_capacity, handle::Handle};
 use crate::{
     Clock, Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, LimiterId,
-    Policy, Receipt, Reservation, SystemClock, Timer, Usage, WaitingLimiter, memory::KeyHasher,
+    Policy, Receipt, Reservation, Store, SystemClock, Timer, Usage, WaitingLimiter,
+    memory::KeyHasher,
 };
 
 /// A limiter that keeps its states in this process's memory.
@@ -279,14 +280,6 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         &self.handle.states.policy
     }
 
-    fn id(&self) -> LimiterId {
-        self.handle.id()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
     fn store(&self) -> &'static str {
         "memory"
     }
@@ -299,10 +292,6 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         LimiterFuture::ready(Ok(self.handle.peek(self.hash(key))))
     }
 
-    fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision> {
-        Some(self.handle.preview(self.hash(key), cost))
-    }
-
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
         LimiterFuture::ready(Ok(self.handle.reserve(self.hash(key), cost, within)))
     }
@@ -313,14 +302,6 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
         LimiterFuture::ready(Ok(self.handle.charge(self.hash(key), cost)))
-    }
-
-    fn decide_together(
-        &self,
-        demands: &[Demand<'_>],
-        _is_part: bool,
-    ) -> Option<LimiterFuture<JointDecision>> {
-        Some(LimiterFuture::ready(Ok(joint::decide::<C>(demands)?)))
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
@@ -346,6 +327,28 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
         keys: usize,
     ) -> Result<Arc<dyn Limiter>, Error> {
         Ok(Arc::new(Self::sibling_with_capacity(self, policy, keys)?))
+    }
+}
+
+impl<C: Clock + 'static> Store for MemoryLimiter<C> {
+    fn id(&self) -> LimiterId {
+        self.handle.id()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+        Some(self.handle.preview(self.hash(key), cost))
+    }
+
+    fn decide_together(
+        &self,
+        demands: &[Demand<'_>],
+        _is_part: bool,
+    ) -> Option<LimiterFuture<JointDecision>> {
+        Some(LimiterFuture::ready(Ok(joint::decide::<C>(demands)?)))
     }
 }
 

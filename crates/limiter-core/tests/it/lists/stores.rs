@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use limiter_core::{
-    Cost, Demand, ErrorKind, JointDecision, Limiter, ManualClock, MemoryLimiter, decide,
+    Cost, Demand, ErrorKind, JointDecision, Limiter, ManualClock, MemoryLimiter, Store, decide,
 };
 use limiter_test::deferred::Deferred;
 

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use allocation_counter::measure;
 use limiter_core::{
-    Clock, Decision, Key, Limiter, ManualClock, Policy, Quota, Receipt, Timestamp, Usage,
+    Clock, Decision, Key, ManualClock, Policy, Quota, Receipt, Store, Timestamp, Usage,
     algorithms::State,
 };
 use limiter_test::subject::{Joint, JointCharge};
@@ -231,7 +231,7 @@ fn assert_waits_are_those_of_the_whole_state(policies: [&[&str]; 2], steps: &[St
         // Of few permits and of many. Not after each step, because a check places all waiters behind the first.
         let asked: &[u64] = if matches!(step, Step::Check { .. }) { &[1, 3, 20] } else { &[] };
         for &permits in asked {
-            let decision = Limiter::preview(&twins.handles[0], &Key::from("key"), cost(permits));
+            let decision = Store::preview(&twins.handles[0], &Key::from("key"), cost(permits));
             twins.assert_decision(0, permits, decision.unwrap());
         }
     }
