@@ -43,12 +43,16 @@ mod entries;
 mod gcra;
 mod ledger;
 mod nanos;
+mod operations;
 mod pace;
 mod transition;
 mod window;
 mod windows;
 
 pub use any::{AnyTransition, State};
+pub use operations::{Charges, KeyStates, Outcome, operate};
+#[cfg(feature = "std")]
+pub(crate) use operations::{Full, LimitState};
 pub use transition::{Refunded, Transition};
 
 pub use crate::charge::Charge;

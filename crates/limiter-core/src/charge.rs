@@ -1,10 +1,6 @@
 //! What an admission charged, and where a refund finds it.
 
-use core::iter;
-
-use smallvec::SmallVec;
-
-use crate::{Cost, Timestamp};
+use crate::{Cost, Timestamp, algorithms::Charges};
 
 /// What an admission charged to a limit, for a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,25 +15,9 @@ pub struct Charge {
     pub mark: u64,
 }
 
-/// A charge in memory.
+/// What was charged in memory.
 pub(crate) struct Charged {
-    /// To the first limit of the policy.
-    pub(crate) charge: Charge,
-    /// The marks of the charge in the states of the other limits.
-    pub(crate) others: SmallVec<[u64; 1]>,
-    /// The [epoch](crate::memory) in which it was made.
+    pub(crate) charges: Charges,
+    /// The [epoch](crate::memory) in which it was.
     pub(crate) epoch: u64,
-}
-
-impl Charged {
-    /// Returns a charge to a policy of one limit.
-    pub(crate) fn one(charge: Charge, epoch: u64) -> Self {
-        Self { charge, others: SmallVec::new(), epoch }
-    }
-
-    /// Returns the charge to each limit.
-    pub(crate) fn of_each_limit(&self) -> impl Iterator<Item = Charge> {
-        let others = self.others.iter().map(|mark| Charge { mark: *mark, ..self.charge });
-        iter::once(self.charge).chain(others)
-    }
 }

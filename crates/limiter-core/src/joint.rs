@@ -8,6 +8,8 @@ use core::{
     time::Duration,
 };
 
+use smallvec::SmallVec;
+
 use crate::{
     Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, Receipt,
     Reservation, Usage, merged::Merged,
@@ -102,7 +104,7 @@ fn in_turn(demands: &[Demand<'_>], by_shard: bool) -> LimiterFuture<JointDecisio
     let preview = |it: &Demand<'_>| {
         it.limiter().preview(it.key(), it.cost()).map(|preview| it.decision(preview))
     };
-    let previews: Vec<Option<Decision>> = demands.iter().map(preview).collect();
+    let previews: SmallVec<[Option<Decision>; 4]> = demands.iter().map(preview).collect();
     if previews.iter().flatten().any(|decision| !decision.is_admitted()) {
         return LimiterFuture::ready(Ok(JointDecision::of_reads(previews)));
     }
@@ -277,7 +279,7 @@ async fn charge_in_turn(
 
 impl JointDecision {
     /// Returns what was read of each demand. Nothing is charged.
-    const fn of_reads(decisions: Vec<Option<Decision>>) -> Self {
+    const fn of_reads(decisions: SmallVec<[Option<Decision>; 4]>) -> Self {
         Self { decisions, receipts: Vec::new() }
     }
 

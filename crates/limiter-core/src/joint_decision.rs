@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::{Decision, Receipt, Reservation};
 
 /// The decision over several demands: an admission if all fit and those that charge are charged, otherwise a refusal
@@ -11,7 +13,7 @@ use crate::{Decision, Receipt, Reservation};
 #[must_use = "a request is limited only if its decision is acted on"]
 pub struct JointDecision {
     /// One for each demand; `None` if it was not asked.
-    pub(crate) decisions: Vec<Option<Decision>>,
+    pub(crate) decisions: SmallVec<[Option<Decision>; 4]>,
     /// Of what was charged, each with the index of its demand.
     pub(crate) receipts: Vec<(usize, Receipt)>,
 }

@@ -100,7 +100,7 @@ pub use key::Key;
 pub use limiter::{Demand, Limiter, Store, WaitingLimiter};
 pub use limiter_id::LimiterId;
 #[cfg(feature = "std")]
-pub use memory::{Builder, MemoryLimiter, OnFull};
+pub use memory::{Builder, MemoryDemand, MemoryLimiter, OnFull};
 pub use on_store_failure::OnStoreFailure;
 pub use policy::{Limit, Policy};
 pub use quota::Quota;

@@ -36,11 +36,6 @@ impl LimiterId {
         Self { store: BY_THE_SYSTEM_CLOCK, states: next() }
     }
 
-    /// Returns the id of no limiter.
-    pub(crate) const fn of_none() -> Self {
-        Self { store: BY_THE_SYSTEM_CLOCK, states: BY_THE_SYSTEM_CLOCK }
-    }
-
     /// Returns the id of a limiter with states of its own in the same store.
     #[must_use]
     pub fn sibling(self) -> Self {

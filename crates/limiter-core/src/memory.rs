@@ -34,20 +34,17 @@
 mod epoch;
 mod front;
 mod full;
+mod held;
 mod key_hasher;
-mod limits;
-mod list;
 mod place;
-mod present;
 mod salts;
 mod states;
 mod table;
 mod tables;
-mod taking;
 mod waiters;
 mod words;
 
-pub use front::{Builder, MemoryLimiter};
+pub use front::{Builder, MemoryDemand, MemoryLimiter};
 pub use full::OnFull;
 pub(crate) use key_hasher::KeyHasher;
 pub(crate) use place::part_of;

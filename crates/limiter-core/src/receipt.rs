@@ -3,7 +3,9 @@
 use alloc::boxed::Box;
 use core::{any::Any, fmt, time::Duration};
 
-use crate::{Decision, LimiterId, Policy, charge::Charged};
+use smallvec::SmallVec;
+
+use crate::{Decision, LimiterId, algorithms::AnyTransition, charge::Charged};
 
 /// Permits that were charged for now or for later, or the refusal to charge them.
 ///
@@ -121,9 +123,10 @@ enum Token {
 /// than its limiter.
 pub(crate) struct Taken {
     pub(crate) limiter: LimiterId,
-    pub(crate) hash: u64,
-    /// By which it was charged.
-    pub(crate) policy: Policy,
+    /// The hash of the key.
+    pub(crate) key: u64,
+    /// By which it was charged, each with the hash of its state.
+    pub(crate) limits: SmallVec<[(AnyTransition, u64); 1]>,
     pub(crate) charged: Charged,
 }
 

@@ -3,7 +3,6 @@
 mod bare;
 mod crowded;
 mod in_store;
-mod joint;
 mod memory;
 
 use std::time::Duration;
@@ -11,7 +10,6 @@ use std::time::Duration;
 pub use bare::Bare;
 pub use crowded::Crowded;
 pub use in_store::{EPOCH, InStore, Process};
-pub use joint::{Joint, JointCharge};
 use limiter_core::{Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage};
 pub use memory::InMemory;
 

@@ -11,7 +11,7 @@ use super::{
     window::Counts,
     windows::{WindowKind, Windows},
 };
-use crate::{Algorithm, Cost, Decision, Quota, Timestamp, Usage, charge::Charge};
+use crate::{Algorithm, Cost, Quota, Timestamp, Usage, charge::Charge};
 
 /// The transition of a limit: see [`Policy::transitions`](crate::Policy::transitions).
 ///
@@ -200,24 +200,5 @@ impl Transition for AnyTransition {
 
     fn fresh_after(&self, state: &State, now: Timestamp) -> Duration {
         dispatch!(read self, state, |own, value| own.fresh_after(value, now))
-    }
-
-    fn decide(
-        &self,
-        state: &mut State,
-        now: Timestamp,
-        cost: Cost,
-        within: Duration,
-    ) -> (Decision, Option<Charge>) {
-        dispatch!(write self, state, |own, value| own.decide(value, now, cost, within))
-    }
-
-    fn force_charge(
-        &self,
-        state: &mut State,
-        now: Timestamp,
-        cost: Cost,
-    ) -> (Decision, Option<Charge>) {
-        dispatch!(write self, state, |own, value| own.force_charge(value, now, cost))
     }
 }

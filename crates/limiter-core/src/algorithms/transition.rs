@@ -2,7 +2,7 @@
 
 use core::{fmt, time::Duration};
 
-use crate::{Cost, Decision, Timestamp, Usage, charge::Charge};
+use crate::{Cost, Timestamp, Usage, charge::Charge};
 
 /// One algorithm under one quota: a pure transition from a key's state at a moment to a decision.
 ///
@@ -30,8 +30,7 @@ pub trait Transition {
     /// [`most_chargeable`](Self::most_chargeable). Returns the mark by which a refund finds the charge.
     fn charge(&self, state: &mut Self::State, now: Timestamp, at: Timestamp, cost: Cost) -> u64;
 
-    /// Returns how many permits [`force_charge`](Self::force_charge) charges at most: no fewer than fit at
-    /// `now`.
+    /// Returns how many permits can be charged at most for `now` in any case: no fewer than fit.
     ///
     /// By GCRA, until the debt is that of a burst and the horizon. By other algorithms, any number until more
     /// than the limit counts, and then none: if it were none as soon as the limit is reached, a request that
@@ -50,25 +49,6 @@ pub trait Transition {
     /// Gives back up to `permits` of a charge by this quota, as far as they still count.
     fn give_back(&self, state: &mut Self::State, now: Timestamp, charge: &Charge, permits: u64);
 
-    /// Gives back up to `permits` of a charge by this quota, and returns how many came back.
-    ///
-    /// Before the moment that it was charged for, a charge comes back whole, or not at all: what is reserved behind it
-    /// relies on the rest. A charge that was made later than `now`, before the clock stepped back, gives back nothing.
-    fn refund(
-        &self,
-        state: &mut Self::State,
-        now: Timestamp,
-        charge: &Charge,
-        permits: u64,
-    ) -> u64 {
-        let back = self.refundable(state, now, charge, permits);
-        if now < charge.made || (now < charge.at && !back.is_whole) || back.permits == 0 {
-            return 0;
-        }
-        self.give_back(state, now, charge, permits);
-        back.permits
-    }
-
     /// Returns how far the permits are used up at `now`.
     fn usage(&self, state: &Self::State, now: Timestamp) -> Usage;
 
@@ -84,53 +64,6 @@ pub trait Transition {
     /// Returns whether `state` equals a fresh one at `now`, so that it may be forgotten.
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
         self.fresh_after(state, now).is_zero()
-    }
-
-    /// Decides on `cost` at `now` or up to `within` later, and charges it at the moment at which it
-    /// fits. The state has been advanced to `now`.
-    fn decide(
-        &self,
-        state: &mut Self::State,
-        now: Timestamp,
-        cost: Cost,
-        within: Duration,
-    ) -> (Decision, Option<Charge>) {
-        let wait = self.wait(state, now, cost);
-        let is_soon = |wait: &Duration| *wait <= within && *wait <= self.horizon();
-        let Some(delay) = wait.filter(|wait| wait.is_zero() || is_soon(wait)) else {
-            return (Decision::refused(self.usage(state, now), wait), None);
-        };
-        let at = now.saturating_add(delay);
-        let mark = self.charge(state, now, at, cost);
-        (Decision::admitted(self.usage(state, now)), Some(Charge { made: now, at, cost, mark }))
-    }
-
-    /// Charges as many permits as fit at `now`, at most `most`. If not one fits, this is a refusal with the
-    /// wait for one. The state has been advanced to `now`.
-    fn decide_up_to(
-        &self,
-        state: &mut Self::State,
-        now: Timestamp,
-        most: Cost,
-    ) -> (Decision, Option<Charge>) {
-        let fitting = most.get().min(self.usage(state, now).remaining());
-        self.decide(state, now, Cost::new(fitting).unwrap_or(Cost::ONE), Duration::ZERO)
-    }
-
-    /// Charges `cost` at `now` whether or not it fits, up to [`most_chargeable`](Self::most_chargeable), and
-    /// returns an admission. Without a charge if that is nothing. The state has been advanced to `now`.
-    fn force_charge(
-        &self,
-        state: &mut Self::State,
-        now: Timestamp,
-        cost: Cost,
-    ) -> (Decision, Option<Charge>) {
-        let charged = Cost::new(cost.get().min(self.most_chargeable(state, now))).ok();
-        let charge = charged.map(|cost| {
-            let mark = self.charge(state, now, now, cost);
-            Charge { made: now, at: now, cost, mark }
-        });
-        (Decision::admitted(self.usage(state, now)), charge)
     }
 }
 

@@ -3,8 +3,10 @@
 mod acquire;
 mod builder;
 mod capacity;
-mod handle;
+mod decide;
+mod dynamic;
 mod limiter;
 
 pub use builder::Builder;
+pub use decide::MemoryDemand;
 pub use limiter::MemoryLimiter;

@@ -9,27 +9,22 @@
 mod slot;
 
 use self::slot::{BUSY, Slot, tag};
-use super::{
-    epoch::Epoch,
-    full::Full,
-    place::{index, part_of, second_index},
-    present::Now,
-};
+use super::place::{index, second_index};
 use crate::{
     Cost, Decision, Timestamp,
-    algorithms::{Gcra, Tat, Transition},
+    algorithms::{Gcra, Tat},
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, yield_now},
     ticks::{left, ticks, time},
 };
+use core::time::Duration;
 
-pub(crate) struct Words {
+pub(super) struct Words {
     /// In pairs of neighbours.
     lines: Box<[[Line; NEIGHBOURS]]>,
     /// Each is the lock of the keys with a part of the hashes, whose first lines are neighbours.
     locks: Box<[Mutex<()>]>,
     /// The largest debt that any quota of the limiter can leave, in ticks. Slots of other keys are judged by it.
     reach: AtomicU64,
-    pub(crate) epoch: Epoch,
 }
 
 /// In models, one slot, for which all keys compete.
@@ -60,140 +55,108 @@ type Found<'a> = (&'a Slot, (u64, u64));
 
 impl Words {
     /// Returns a table with room for `keys` debtors. It takes 40 bytes a key: 2.35 slots, since lines do not fill evenly.
-    pub(crate) fn new(keys: usize) -> Self {
+    pub(super) fn new(keys: usize) -> Self {
         let pairs = if cfg!(loom) { 1 } else { pairs_for(keys) };
         Self {
             lines: (0..pairs).map(|_| Default::default()).collect(),
             locks: (0..pairs.min(MOST_LOCKS)).map(|_| Mutex::default()).collect(),
             reach: AtomicU64::new(0),
-            epoch: Epoch::default(),
         }
     }
 
     /// Lets a quota use the table.
-    pub(crate) fn add(&self, gcra: &Gcra) {
+    pub(super) fn add(&self, gcra: &Gcra) {
         if gcra.longest_debt() > self.reach.load(Ordering::Relaxed) {
             self.reach.fetch_max(gcra.longest_debt(), Ordering::Relaxed);
         }
     }
 
-    /// Decides on a cost in the common case: the key has a slot, its debt is possible, and no other thread changes its
-    /// owner meanwhile. Returns the decision and when the debt ends afterwards, or `None` in any other case.
+    /// Decides on a cost in the common case: the key has a slot, its debt is possible, and no other thread holds it or
+    /// changes its owner meanwhile. Returns the decision and when the debt ends afterwards, or `None` in any other case.
     ///
-    /// Apart from [`with`](Self::with), and without a lock, because that halves the time of a check: `cargo
-    /// xtask bench memory`.
+    /// Without a lock, because that halves the time of a check: `cargo xtask bench memory`.
     #[inline(always)]
-    pub(crate) fn check(
+    pub(super) fn check(
         &self,
         gcra: &Gcra,
         hash: u64,
         now: Timestamp,
         cost: Cost,
     ) -> Option<(Decision, u64)> {
-        self.own(hash)?.check(gcra, now, cost)
-    }
-
-    /// Returns the slot of a key in the common case: the key has one.
-    #[inline(always)]
-    pub(crate) fn own(&self, hash: u64) -> Option<OwnSlot<'_>> {
         let tag = tag(hash);
-        self.with_tag(hash, tag).map(|slot| OwnSlot { slot, tag })
-    }
-
-    /// Returns the slot with a tag.
-    #[inline(always)]
-    fn with_tag(&self, hash: u64, tag: u64) -> Option<&Slot> {
         let has_tag = |slot: &&Slot| slot.tag() == tag;
         let in_others = || self.others(hash).iter().flat_map(|line| &line.0).find(has_tag);
-        self.first(hash).0.iter().find(has_tag).or_else(in_others)
+        let slot = self.first(hash).0.iter().find(has_tag).or_else(in_others)?;
+        loop {
+            let found = slot.word();
+            if found == BUSY {
+                return None;
+            }
+            let (decision, tat) = gcra.check(found, ticks(now), cost)?;
+            let counts = !decision.is_admitted() || slot.charge(found, tat);
+            if slot.tag() != tag {
+                return None;
+            }
+            if counts {
+                return Some((decision, tat));
+            }
+            // Another thread has charged the key meanwhile.
+        }
     }
 
-    /// Changes the state of a key at present, or when a waiter was `due`. A key without a slot gets one if
-    /// the change charges it.
-    ///
-    /// `change` may run several times; the last run counts.
-    pub(crate) fn with<R>(
-        &self,
-        gcra: &Gcra,
-        hash: u64,
-        clock: Now<'_>,
-        due: Option<Timestamp>,
-        mut change: impl FnMut(&mut Tat, Timestamp) -> R,
-    ) -> Result<R, Full> {
-        let _lock = self.lock(hash);
+    /// Returns the index of the lock of a key against other keys that take or leave a slot.
+    pub(super) fn lock_of(&self, hash: u64) -> usize {
+        index(hash, self.locks.len())
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
+    pub(super) fn lock(&self, index: usize) -> MutexGuard<'_, ()> {
+        lock(&self.locks[index])
+    }
+
+    /// Holds the slot of a key that has one. The key is locked.
+    pub(super) fn hold(&self, hash: u64) -> Option<Held<'_>> {
         loop {
-            if let Some(found) = self.find(hash) {
-                match self.update(gcra, found, clock, due, &mut change) {
-                    Some(result) => return Ok(result),
-                    None => continue,
-                }
+            let (slot, found) = self.find(hash)?;
+            if slot.hold(found) {
+                return Some(Held { slot, found });
             }
-            let now = clock();
-            let Some((slot, found)) = self.free(hash, ticks(now)) else {
-                self.repair(hash, now);
-                return Err(self.full(hash, now));
-            };
-            let mut tat = Tat::default();
-            let result = change(&mut tat, due.unwrap_or(now));
-            let is_counted = tat.0.is_none_or(|tat| slot.replace(found, (tag(hash), tat)));
-            if is_counted {
-                return Ok(result);
+            yield_now();
+        }
+    }
+
+    /// Holds a free slot for a key that has none. The key is locked.
+    pub(super) fn hold_free(&self, hash: u64, now: Timestamp) -> Option<Held<'_>> {
+        loop {
+            let (slot, found) = self.free(hash, ticks(now))?;
+            if slot.hold(found) {
+                return Some(Held { slot, found });
             }
         }
     }
 
     /// Makes the state of a key fresh.
-    pub(crate) fn reset(&self, hash: u64, clock: Now<'_>) {
-        let _lock = self.lock(hash);
-        while let Some((slot, found)) = self.find(hash) {
-            if found.1 != BUSY && slot.replace(found, (found.0, ticks(clock()))) {
-                return;
-            }
-            yield_now();
+    pub(super) fn reset(&self, hash: u64, clock: impl Fn() -> Timestamp) {
+        let _lock = self.lock(self.lock_of(hash));
+        if let Some(held) = self.hold(hash) {
+            held.release(hash, Tat::default(), clock());
         }
-    }
-
-    /// Changes the state in a slot, unless another thread changes it meanwhile. An impossible debt is
-    /// replaced by a full one, also if the change does nothing.
-    fn update<R>(
-        &self,
-        gcra: &Gcra,
-        (slot, found): Found<'_>,
-        clock: Now<'_>,
-        due: Option<Timestamp>,
-        change: impl FnOnce(&mut Tat, Timestamp) -> R,
-    ) -> Option<R> {
-        if found.1 == BUSY {
-            yield_now();
-            return None;
-        }
-        // After the word was read: before, the debt could seem impossible.
-        let now = clock();
-        let mut tat = Tat(Some(found.1));
-        if gcra.advance(&mut tat, now) {
-            self.epoch.begin();
-        }
-        let result = change(&mut tat, due.unwrap_or(now));
-        let word = tat.0.unwrap_or(ticks(now));
-        let is_current = if word == found.1 {
-            slot.tag() == found.0
-        } else {
-            slot.replace(found, (found.0, word))
-        };
-        is_current.then_some(result)
     }
 
     /// Shortens the impossible debts of a key's neighbours, whose keys may never come back for it, to the longest ones.
-    fn repair(&self, hash: u64, now: Timestamp) {
-        let reach = self.reach.load(Ordering::Relaxed);
-        for slot in self.slots(hash) {
-            let (tag, word) = slot.found();
-            if word != BUSY && left(word, ticks(now)) > reach {
-                self.epoch.begin();
-                // If the slot changes meanwhile, another request has repaired it.
-                let _ = slot.replace((tag, word), (tag, ticks(now).wrapping_add(reach)));
+    /// Returns whether there were any.
+    pub(super) fn repair(&self, hash: u64, now: Timestamp) -> bool {
+        let (now, reach) = (ticks(now), self.reach.load(Ordering::Relaxed));
+        let is_impossible = |slot: &&Slot| slot.word() != BUSY && left(slot.word(), now) > reach;
+        let impossible = self.slots(hash).filter(is_impossible);
+        // If a slot changes meanwhile, another request has repaired it.
+        impossible.fold(false, |_, slot| {
+            let found = slot.found();
+            if left(found.1, now) > reach && slot.hold(found) {
+                slot.release(found.0, now.wrapping_add(reach));
             }
-        }
+            true
+        })
     }
 
     /// Returns the slot of a key that has one.
@@ -237,55 +200,33 @@ impl Words {
         &self.lines[second_index(hash, self.lines.len())]
     }
 
-    /// Locks the lines of a key against other keys that take or leave a slot.
-    fn lock(&self, hash: u64) -> MutexGuard<'_, ()> {
-        lock(part_of(&self.locks, hash))
-    }
-
-    /// Returns when the first of a key's slots is free.
-    fn full(&self, hash: u64, now: Timestamp) -> Full {
+    /// Returns the time until the first of a key's slots is free.
+    pub(super) fn free_after(&self, hash: u64, now: Timestamp) -> Duration {
         let ends = self.slots(hash).map(Slot::word).filter(|word| *word != BUSY);
-        let first = ends.map(|word| left(word, ticks(now))).min().unwrap_or(0);
-        Full { now, wait: time(first) }
+        time(ends.map(|word| left(word, ticks(now))).min().unwrap_or(0))
     }
 }
 
-/// The slot of a key, as long as it has this tag.
-#[derive(Clone, Copy)]
-pub(crate) struct OwnSlot<'a> {
+/// A slot that no other thread changes, and the tag and the word that were found in it.
+pub(super) struct Held<'a> {
     slot: &'a Slot,
-    tag: u64,
+    found: (u64, u64),
 }
 
-impl OwnSlot<'_> {
-    /// Decides on a cost, as [`Words::check`] does.
-    #[inline(always)]
-    pub(crate) fn check(self, gcra: &Gcra, now: Timestamp, cost: Cost) -> Option<(Decision, u64)> {
-        let Self { slot, tag } = self;
-        loop {
-            let found = slot.word();
-            if found == BUSY {
-                return None;
-            }
-            let (decision, tat) = gcra.check(found, ticks(now), cost)?;
-            let counts = !decision.is_admitted() || slot.charge(found, tat);
-            if slot.tag() != tag {
-                return None;
-            }
-            if counts {
-                return Some((decision, tat));
-            }
-            // Another thread has charged the key meanwhile.
-        }
+impl Held<'_> {
+    /// Returns the debt in the slot.
+    pub(super) fn tat(&self) -> Tat {
+        Tat(Some(self.found.1))
     }
 
-    /// Returns the debt, if it is possible and no other thread changes the owner of the slot.
-    #[inline]
-    pub(crate) fn read(self, gcra: &Gcra, now: Timestamp) -> Option<Tat> {
-        let word = self.slot.word();
-        let tat = Tat(Some(word));
-        let is_own = word != BUSY && self.slot.tag() == self.tag;
-        (is_own && gcra.is_possible(&tat, now)).then_some(tat)
+    /// Leaves the debt of a key in the slot. A key with a fresh state takes no slot.
+    pub(super) fn release(self, hash: u64, tat: Tat, now: Timestamp) {
+        let (tag, word) = match tat.0 {
+            Some(word) => (tag(hash), word),
+            None if self.found.0 == tag(hash) => (self.found.0, ticks(now)),
+            None => self.found,
+        };
+        self.slot.release(tag, word);
     }
 }
 

@@ -1,10 +1,13 @@
 //! The ends of every range: no panic and no overflow, whatever is asked, whenever.
 
-use std::time::Duration;
+use std::{slice, time::Duration};
 
 use limiter_core::{
     Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp,
-    algorithms::{Counts, Entries, Gcra, Ledger, Tat, Transition, WindowKind, Windows},
+    algorithms::{
+        AnyTransition, Counts, Entries, Gcra, KeyStates, Ledger, State, Tat, Transition,
+        WindowKind, Windows, operate,
+    },
 };
 
 fn algorithms() -> Vec<Algorithm> {
@@ -107,18 +110,20 @@ fn policies_take_turns_at_the_ends_of_every_range() {
             let mut state = Default::default();
             for (turn, now) in TIMES.map(Timestamp::from_nanos).into_iter().enumerate() {
                 let policy = if turn % 2 == 0 { old } else { new };
-                let rule = &policy.transitions()[0];
-                rule.advance(&mut state, now);
                 for cost in costs(policy) {
-                    let usage = rule.usage(&state, now);
+                    let state = slice::from_mut(&mut state);
+                    let (usage, decision, back) =
+                        operate(policy.transitions(), state, now, |states| {
+                            let usage = states.usage();
+                            let (decision, charges) = states.take(cost, Duration::MAX);
+                            let charges = charges.filter(|_| cost.get() % 2 == 0);
+                            let back = charges.map(|charges| states.refund(&charges, u64::MAX));
+                            (usage, decision, back)
+                        });
                     assert!(usage.remaining() <= usage.burst(), "{old:?}, then {new:?}");
-                    let (decision, charge) = rule.decide(&mut state, now, cost, Duration::MAX);
                     let never = cost.get() > usage.burst();
                     assert_eq!(decision.retry_after().is_none(), never, "{old:?}, then {new:?}");
-                    if let Some(charge) = charge.filter(|_| cost.get() % 2 == 0) {
-                        let back = rule.refund(&mut state, now, &charge, u64::MAX);
-                        assert!(back <= cost.get(), "{old:?}, then {new:?}");
-                    }
+                    assert!(back.is_none_or(|back| back <= cost.get()), "{old:?}, then {new:?}");
                 }
             }
         }
@@ -131,32 +136,33 @@ fn policies_take_turns_at_the_ends_of_every_range() {
 fn the_longest_horizon_is_served() {
     let quota = Quota::new(2, Quota::MAX_WINDOW).unwrap();
     for start in [0, 1 << 62, u64::MAX / 2] {
+        let gcra = Gcra::new(&quota, Duration::MAX);
         // Of 366 days, within 36 years of 365.
-        let reserved = reserve_windows(&Gcra::new(&quota, Duration::MAX), start, 100);
+        let reserved = reserve_windows(&AnyTransition::Gcra(gcra), start, 100);
         assert_eq!(reserved, 35, "from {start}");
     }
     for kind in [WindowKind::Fixed, WindowKind::Aligned] {
-        let windows = Windows::new(kind, &quota, Duration::MAX);
+        let windows = AnyTransition::Windows(Windows::new(kind, &quota, Duration::MAX));
         assert_eq!(reserve_windows(&windows, 0, 100), 100);
     }
-    let log = Ledger::sliding_log(&quota, Duration::MAX);
+    let log = AnyTransition::Ledger(Ledger::sliding_log(&quota, Duration::MAX));
     for start in [0, 1 << 62, u64::MAX / 2] {
         assert_eq!(reserve_windows(&log, start, 9), 9);
     }
 }
 
 /// Reserves up to so many whole bursts, each one window after the other, and returns their number.
-fn reserve_windows<T: Transition>(rule: &T, start: u64, most: u32) -> u32 {
-    let (mut state, now) = (T::State::default(), Timestamp::from_nanos(start));
-    let reserve = |state: &mut T::State, within| {
-        rule.advance(state, now);
-        rule.decide(state, now, Cost::of(2), within)
+fn reserve_windows(rule: &AnyTransition, start: u64, most: u32) -> u32 {
+    let (mut state, now) = (State::default(), Timestamp::from_nanos(start));
+    let reserve = |state: &mut State, within| {
+        let take = |states: &mut KeyStates<'_, '_>| states.take(Cost::of(2), within);
+        operate(slice::from_ref(rule), slice::from_mut(state), now, take)
     };
     let mut reserved = 0;
     while reserved < most
-        && let (_, Some(charge)) = reserve(&mut state, Duration::MAX)
+        && let (_, Some(charges)) = reserve(&mut state, Duration::MAX)
     {
-        assert_eq!(charge.at, now.saturating_add(reserved * Quota::MAX_WINDOW));
+        assert_eq!(charges.at(), now.saturating_add(reserved * Quota::MAX_WINDOW));
         reserved += 1;
         let (refusal, _) = reserve(&mut state, Duration::ZERO);
         assert_eq!(refusal.retry_after(), Some(reserved * Quota::MAX_WINDOW));

@@ -1,10 +1,10 @@
 //! What an adversary attacks: an algorithm or a limiter with one key.
 
-use std::time::Duration;
+use std::{slice, time::Duration};
 
 use limiter_core::{
     Cost, ManualClock, MemoryLimiter, Policy, Receipt, Timestamp,
-    algorithms::{Charge, Transition},
+    algorithms::{AnyTransition, Charges, KeyStates, State, Transition, operate},
 };
 
 /// A limiter of one key whose clock the caller holds.
@@ -32,50 +32,58 @@ pub trait Target {
     fn give_back(&mut self, now: Timestamp, receipt: Self::Receipt) -> u64;
 }
 
-/// A transition alone with a state.
+/// An algorithm alone with a state.
 #[derive(Debug)]
-pub struct Alone<'a, A: Transition> {
-    algorithm: &'a A,
-    state: A::State,
+pub struct Alone<'a> {
+    limit: &'a AnyTransition,
+    state: State,
 }
 
-impl<'a, A: Transition> Alone<'a, A> {
-    /// Returns `algorithm` with a fresh state.
+impl<'a> Alone<'a> {
+    /// Returns the algorithm of a limit with a fresh state.
     #[must_use]
-    pub fn new(algorithm: &'a A) -> Self {
-        Self { algorithm, state: A::State::default() }
+    pub fn new(limit: &'a AnyTransition) -> Self {
+        Self { limit, state: State::default() }
+    }
+
+    /// Runs an operation on the state.
+    fn operate<R>(
+        &mut self,
+        now: Timestamp,
+        operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
+    ) -> R {
+        operate(slice::from_ref(self.limit), slice::from_mut(&mut self.state), now, operation)
     }
 }
 
-impl<A: Transition> Target for Alone<'_, A> {
-    type Receipt = Charge;
+impl Target for Alone<'_> {
+    type Receipt = Charges;
 
     fn take(
         &mut self,
         now: Timestamp,
         cost: Cost,
         within: Duration,
-    ) -> Result<(Timestamp, Charge), Option<Duration>> {
-        let mut state = self.state.clone();
-        let was_impossible = self.algorithm.advance(&mut state, now);
-        let (decision, charge) = self.algorithm.decide(&mut state, now, cost, within);
+    ) -> Result<(Timestamp, Charges), Option<Duration>> {
+        let before = self.state.clone();
+        let was_possible = self.limit.is_possible(&before, now);
+        let (decision, charges) = self.operate(now, |states| states.take(cost, within));
         // As in every store, a refusal writes a state only if it replaces an impossible one.
-        if charge.is_some() || was_impossible {
-            self.state = state;
+        if charges.is_none() && was_possible {
+            self.state = before;
         }
-        let charge = charge.ok_or(decision.retry_after())?;
-        Ok((charge.at, charge))
+        let charges = charges.ok_or(decision.retry_after())?;
+        Ok((charges.at(), charges))
     }
 
     fn remaining(&mut self, now: Timestamp) -> u64 {
-        let mut state = self.state.clone();
-        self.algorithm.advance(&mut state, now);
-        self.algorithm.usage(&state, now).remaining()
+        let mut copy = Self { limit: self.limit, state: self.state.clone() };
+        copy.operate(now, |states| states.usage()).remaining()
     }
 
-    fn give_back(&mut self, now: Timestamp, charge: Charge) -> u64 {
-        self.algorithm.advance(&mut self.state, now);
-        self.algorithm.refund(&mut self.state, now, &charge, charge.cost.get())
+    fn give_back(&mut self, now: Timestamp, charges: Charges) -> u64 {
+        let permits = charges.permits();
+        self.operate(now, |states| states.refund(&charges, permits))
     }
 }
 

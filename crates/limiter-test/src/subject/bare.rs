@@ -3,10 +3,11 @@
 use std::{collections::HashMap, mem, time::Duration};
 
 use limiter_core::{
-    Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage, algorithms::State,
+    Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage,
+    algorithms::{Charges, KeyStates, Outcome, State, Transition, operate},
 };
 
-use super::{Joint, JointCharge, Operations, Subject};
+use super::{Operations, Subject};
 
 /// A policy's transitions with the plainest store: a map that never forgets.
 ///
@@ -22,7 +23,7 @@ pub struct Bare {
 struct Token {
     policy: Policy,
     key: String,
-    charge: JointCharge,
+    charges: Charges,
 }
 
 impl Bare {
@@ -32,56 +33,48 @@ impl Bare {
         Self { policy, states: HashMap::new() }
     }
 
-    fn joint(&self) -> Joint {
-        Joint::new(self.policy.clone())
-    }
-
-    /// Returns the states of `key`.
-    fn states(&self, key: &str) -> Vec<State> {
-        let state = |identity: &String| {
-            self.states.get(&(identity.clone(), key.to_owned())).cloned().unwrap_or_default()
+    /// Runs an operation on the states of `key`. They are written if `is_written` by its result, or if one was impossible.
+    fn operate<R>(
+        &mut self,
+        now: Timestamp,
+        key: &str,
+        operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
+        is_written: impl FnOnce(&R) -> bool,
+    ) -> R {
+        let limits = self.policy.transitions();
+        let entries = self.policy.identities().iter().map(|it| (it.clone(), key.to_owned()));
+        let entries: Vec<_> = entries.collect();
+        let of = |entry| self.states.get(entry).cloned().unwrap_or_default();
+        let mut states: Vec<State> = entries.iter().map(of).collect();
+        let are_possible = |states: &[State]| {
+            limits.iter().zip(states).all(|(limit, state)| limit.is_possible(state, now))
         };
-        self.policy.identities().iter().map(state).collect()
-    }
-
-    /// Returns the states of `key` at `now`, and writes them if they replace impossible ones.
-    fn advanced(&mut self, now: Timestamp, key: &str) -> Vec<State> {
-        let mut states = self.states(key);
-        if self.joint().advance(&mut states, now) {
-            self.write(key, states.clone());
+        let were_possible = are_possible(&states);
+        let result = operate(limits, &mut states, now, operation);
+        if is_written(&result) || !were_possible {
+            assert!(are_possible(&states), "{states:?} at {now:?}");
+            self.states.extend(entries.into_iter().zip(states));
         }
-        states
+        result
     }
 
-    /// Changes the states of `key`, and writes them if they were charged.
+    /// Charges the states of `key`.
     fn change(
         &mut self,
         now: Timestamp,
         key: &str,
-        change: impl Fn(&Joint, &mut [State]) -> (Decision, Option<JointCharge>),
+        operation: impl FnOnce(&mut KeyStates<'_, '_>) -> Outcome,
     ) -> Reservation {
-        let joint = self.joint();
-        let before = self.advanced(now, key);
-        let mut states = before.clone();
-        let (decision, charge) = change(&joint, &mut states);
-        if decision.is_admitted() && states != before {
-            assert!(joint.are_possible(&states, now), "{states:?} at {now:?}");
-            self.write(key, states);
-        }
-        match charge {
-            Some(charge) => {
-                let (permits, delay) = (charge.permits(), charge.at().saturating_since(now));
-                let token = Token { policy: self.policy.clone(), key: key.to_owned(), charge };
+        let is_admitted = |outcome: &Outcome| outcome.0.is_admitted();
+        let (decision, charges) = self.operate(now, key, operation, is_admitted);
+        match charges {
+            Some(charges) => {
+                let (permits, delay) = (charges.permits(), charges.at().saturating_since(now));
+                let token = Token { policy: self.policy.clone(), key: key.to_owned(), charges };
                 Reservation::admitted(decision, delay, Receipt::new(token, permits))
             }
             None if decision.is_admitted() => Reservation::uncounted(decision, 0),
             None => Reservation::refused(decision),
-        }
-    }
-
-    fn write(&mut self, key: &str, states: Vec<State>) {
-        for (identity, state) in self.policy.identities().iter().zip(states) {
-            self.states.insert((identity.clone(), key.to_owned()), state);
         }
     }
 }
@@ -107,33 +100,29 @@ impl Operations for Bare {
     }
 
     fn peek(&mut self, now: Timestamp, key: &str) -> Usage {
-        let states = self.advanced(now, key);
-        self.joint().usage(&states, now)
+        self.operate(now, key, |states| states.usage(), |_| false)
     }
 
     fn reserve(&mut self, now: Timestamp, key: &str, cost: Cost, within: Duration) -> Reservation {
-        self.change(now, key, |joint, states| joint.decide(states, now, cost, within))
+        self.change(now, key, |states| states.take(cost, within))
     }
 
     fn take_up_to(&mut self, now: Timestamp, key: &str, most: Cost) -> Reservation {
-        self.change(now, key, |joint, states| joint.decide_up_to(states, now, most))
+        self.change(now, key, |states| states.take_up_to(most))
     }
 
     fn charge(&mut self, now: Timestamp, key: &str, cost: Cost) -> Reservation {
-        self.change(now, key, |joint, states| joint.force_charge(states, now, cost))
+        self.change(now, key, |states| states.charge(cost))
     }
 
     fn refund(&mut self, now: Timestamp, receipt: Receipt) -> u64 {
-        let Some(Token { policy, key, charge }) = receipt.token() else {
+        let Some(Token { policy, key, charges }) = receipt.token() else {
             return 0;
         };
         // By the policy that has charged.
         let own = mem::replace(&mut self.policy, policy.clone());
-        let mut states = self.advanced(now, key);
-        let back = self.joint().refund(&mut states, now, charge, receipt.permits());
-        if back > 0 {
-            self.write(key, states);
-        }
+        let refund = |states: &mut KeyStates<'_, '_>| states.refund(charges, receipt.permits());
+        let back = self.operate(now, key, refund, |back| *back > 0);
         self.policy = own;
         back
     }

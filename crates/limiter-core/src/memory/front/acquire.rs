@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::handle::Handle;
+use super::limiter::MemoryLimiter;
 use crate::{
     Clock, Cost, Reservation, Timer, Timestamp,
     memory::waiters::{Status, Ticket},
@@ -16,7 +16,7 @@ use crate::{
 
 /// A request for permits with its place in the queue, which it gives up when it is dropped.
 pub(crate) struct Acquire<C: Clock> {
-    handle: Handle<C>,
+    limiter: MemoryLimiter<C>,
     hash: u64,
     cost: Cost,
     /// By [`Clock::now`].
@@ -26,24 +26,30 @@ pub(crate) struct Acquire<C: Clock> {
 }
 
 impl<C: Clock> Acquire<C> {
-    pub(crate) fn new(handle: Handle<C>, hash: u64, cost: Cost, within: Option<Duration>) -> Self {
-        let deadline = within.map(|within| handle.clock().now().saturating_add(within));
-        Self { handle, hash, cost, deadline, ticket: None }
+    pub(crate) fn new(
+        limiter: MemoryLimiter<C>,
+        hash: u64,
+        cost: Cost,
+        within: Option<Duration>,
+    ) -> Self {
+        let deadline = within.map(|within| limiter.clock().now().saturating_add(within));
+        Self { limiter, hash, cost, deadline, ticket: None }
     }
 
     /// Returns the reservation, or when it is due, as the states count time.
     fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
-        let Self { handle, hash, cost, deadline, ticket } = self;
-        let status = handle.with_queue(*hash, |queue, clock| {
+        let Self { limiter, hash, cost, deadline, ticket } = self;
+        let status = limiter.with_queue(*hash, |queue| {
+            let states = limiter.states();
             let status = match *ticket {
-                Some(ticket) => queue.poll(ticket, waker, clock),
+                Some(ticket) => queue.poll(ticket, waker, states),
                 None => {
-                    let may_wait = || handle.waiting().add();
-                    queue.join(&handle.states, *cost, *deadline, waker, clock, may_wait)
+                    let may_wait = || limiter.waiting().add();
+                    queue.join(limiter.limits(), *cost, *deadline, waker, states, may_wait)
                 }
             };
             if ticket.is_some() && matches!(status, Status::Done(_)) {
-                handle.waiting().subtract();
+                limiter.waiting().subtract();
             }
             // Before other waiters are woken, which may panic.
             *ticket = match status {
@@ -53,16 +59,14 @@ impl<C: Clock> Acquire<C> {
             status
         });
         match status {
-            Status::Done(outcome) => {
-                Break(handle.reservation(*hash, outcome, Duration::ZERO, cost.get()))
-            }
+            Status::Done(outcome) => Break(limiter.reservation(*hash, outcome, cost.get())),
             Status::Waiting(_, due) => Continue(due),
         }
     }
 
     /// Returns until when to sleep by the clock if not woken before, for a moment at which it is due.
     fn wake_at(&self, due: Timestamp) -> Option<Timestamp> {
-        let due = (due < Timestamp::MAX).then(|| self.handle.present().by_the_clock(due));
+        let due = (due < Timestamp::MAX).then(|| self.limiter.states().present().by_the_clock(due));
         due.into_iter().chain(self.deadline).min()
     }
 
@@ -85,7 +89,7 @@ impl<C: Clock> Acquire<C> {
             };
             sleep = sleep.take().filter(|(until, _)| *until == due);
             if sleep.is_none() {
-                let clock = self.handle.clock();
+                let clock = self.limiter.clock();
                 sleep = self.wake_at(due).map(|moment| (due, clock.sleep_until(moment)));
             }
             if let Some((_, timer)) = &mut sleep
@@ -106,7 +110,7 @@ impl<C: Clock> Acquire<C> {
         loop {
             match self.next(&waker) {
                 Break(reservation) => return reservation,
-                Continue(due) => self.handle.clock().park_until(self.wake_at(due)),
+                Continue(due) => self.limiter.clock().park_until(self.wake_at(due)),
             }
         }
     }
@@ -115,9 +119,10 @@ impl<C: Clock> Acquire<C> {
 impl<C: Clock> Drop for Acquire<C> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            let Self { handle, hash, .. } = self;
-            handle.waiting().subtract();
-            handle.with_queue(*hash, |queue, clock| queue.leave(ticket, &handle.states, clock));
+            let Self { limiter, hash, .. } = self;
+            limiter.waiting().subtract();
+            limiter
+                .with_queue(*hash, |queue| queue.leave(ticket, limiter.limits(), limiter.states()));
         }
     }
 }

@@ -4,12 +4,15 @@ use std::{any::TypeId, hash::BuildHasher, sync::Arc};
 
 use super::{
     capacity::{MAX_CAPACITY, check, check_capacity},
-    handle::Handle,
     limiter::MemoryLimiter,
 };
 use crate::{
     Clock, Error, LimiterId, Policy, SystemClock,
-    memory::{KeyHasher, full::OnFull, tables::Room},
+    memory::{
+        KeyHasher,
+        full::OnFull,
+        tables::{Room, Tables},
+    },
 };
 
 /// The settings of a [`MemoryLimiter`], fixed before it exists.
@@ -162,7 +165,6 @@ impl<C: Clock> Builder<C> {
 
     fn limiter(self) -> MemoryLimiter<C> {
         let Self { policy, room, id, hasher, clock } = self;
-        let handle = Handle::new(id, &policy, hasher.clone(), room, Arc::new(clock));
-        MemoryLimiter::of(handle, hasher)
+        MemoryLimiter::of(Tables::new(id, &policy, room), &policy, hasher, Arc::new(clock))
     }
 }

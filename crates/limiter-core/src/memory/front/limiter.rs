@@ -1,14 +1,22 @@
 //! The limiter for one process.
 
-mod joint;
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
-use std::{any::Any, fmt, pin::Pin, sync::Arc, time::Duration};
-
-use super::{acquire::Acquire, capacity::check_capacity, handle::Handle};
+use super::{acquire::Acquire, capacity::check_capacity};
 use crate::{
-    Clock, Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, LimiterId,
-    Policy, Receipt, Reservation, Store, SystemClock, Timer, Usage, WaitingLimiter,
-    memory::KeyHasher,
+    Clock, Cost, Decision, Error, Key, LimiterId, Policy, Receipt, Reservation, Source,
+    SystemClock, Timer, Usage,
+    algorithms::KeyStates,
+    charge::{Charge, Charged},
+    memory::{
+        KeyHasher,
+        salts::Salts,
+        states::{Outcome, States},
+        tables::{Limits, Room, Store, Tables},
+        waiters::{Queue, Queues},
+    },
+    receipt::Taken,
+    sync::{Bounded, Ordering, fence},
 };
 
 /// A limiter that keeps its states in this process's memory.
@@ -49,19 +57,40 @@ use crate::{
 /// keys and you have to rule that out, set [another hasher](crate::Builder::hasher), such as the standard library's,
 /// which is SipHash.
 pub struct MemoryLimiter<C = SystemClock> {
-    handle: Handle<C>,
+    shared: Arc<Shared<C>>,
+    limits: Limits,
     hasher: KeyHasher,
 }
 
+/// What all handles of a limiter share.
+struct Shared<C> {
+    tables: Tables,
+    queues: Queues,
+    waiting: Bounded,
+    salts: Salts,
+    /// Shared with siblings.
+    clock: Arc<C>,
+}
+
 impl<C: Clock> MemoryLimiter<C> {
-    pub(crate) fn of(handle: Handle<C>, hasher: KeyHasher) -> Self {
-        Self { handle, hasher }
+    pub(super) fn of(tables: Tables, policy: &Policy, hasher: KeyHasher, clock: Arc<C>) -> Self {
+        let Room { keys, max_waiting, .. } = tables.room;
+        let (queues, waiting) = (Queues::new(keys), Bounded::new(max_waiting));
+        let shared = Shared { tables, queues, waiting, salts: Salts::default(), clock };
+        Self { shared: Arc::new(shared), limits: Limits::new(policy, &hasher), hasher }.known()
+    }
+
+    /// Returns the handle, under whose policy its limiter resets keys from now on.
+    fn known(self) -> Self {
+        self.shared.tables.add(&self.limits.policy);
+        self.limits.salted.iter().for_each(|(_, salt)| self.shared.salts.add(*salt));
+        self
     }
 
     /// Returns the policy that this handle enforces.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        &self.handle.states.policy
+        &self.limits.policy
     }
 
     /// Returns a handle on the same states that enforces `policy`, which is cheap enough to be called
@@ -88,7 +117,9 @@ impl<C: Clock> MemoryLimiter<C> {
     /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the policy has other
     /// [families](Policy::families) than this limiter's states, or other names for several limits.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
-        Ok(Self { handle: self.handle.with_policy(policy)?, hasher: self.hasher.clone() })
+        self.policy().check_families(policy)?;
+        let (shared, hasher) = (Arc::clone(&self.shared), self.hasher.clone());
+        Ok(Self { shared, limits: Limits::new(policy, &hasher), hasher }.known())
     }
 
     /// Returns another limiter, of any algorithm, with the settings and the clock of this one and states of its own. Its
@@ -104,7 +135,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// ```
     #[must_use]
     pub fn sibling(&self, policy: &Policy) -> Self {
-        self.sibling_of(policy, self.handle.capacity())
+        self.sibling_of(policy, self.shared.tables.room.keys)
     }
 
     /// Returns a [`sibling`](Self::sibling) with room for `keys` keys: 10 tenants need less memory than 100,000 users.
@@ -119,15 +150,16 @@ impl<C: Clock> MemoryLimiter<C> {
     }
 
     fn sibling_of(&self, policy: &Policy, keys: usize) -> Self {
-        let hasher = self.hasher.sibling();
-        Self::of(self.handle.sibling(policy, hasher.clone(), keys), hasher)
+        let Shared { tables, clock, .. } = &*self.shared;
+        let tables = Tables::new(tables.id.sibling(), policy, Room { keys, ..tables.room });
+        Self::of(tables, policy, self.hasher.sibling(), Arc::clone(clock))
     }
 
     /// Returns how many decisions had no state so far, because the table had no free slot for their keys: see
     /// [`Builder::on_full`](crate::Builder::on_full).
     #[must_use]
     pub fn times_full(&self) -> u64 {
-        self.handle.states.times_full()
+        self.shared.tables.times_full()
     }
 
     /// Charges one permit to `key` if it fits now.
@@ -139,13 +171,14 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to `key` if it fits now. Never waits for permits.
     #[inline(always)]
     pub fn check_n<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Decision {
-        let hash = self.hash(&key.into());
-        self.handle.check(hash, cost)
+        self.check_hash(self.hash(&key.into()), cost)
     }
 
     /// Returns how far the permits of `key` are used up, and charges nothing.
     pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> Usage {
-        self.handle.peek(self.hash(&key.into()))
+        let key = self.hash(&key.into());
+        self.with_waiters(key, |_| ());
+        self.states().operate(&self.limits, key, None, |states| states.usage())
     }
 
     /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
@@ -159,7 +192,16 @@ impl<C: Clock> MemoryLimiter<C> {
         cost: Cost,
         within: Duration,
     ) -> Reservation {
-        self.handle.reserve(self.hash(&key.into()), cost, within)
+        let (key, epoch) = (self.hash(&key.into()), self.shared.tables.epoch.get());
+        let outcome = match self.check_without_lock(key, cost) {
+            Some((decision, charge)) if decision.is_admitted() || within.is_zero() => {
+                let charged = || Charged { charges: charge.into(), epoch };
+                let charged = decision.is_admitted().then(charged);
+                Outcome { decision, now: charge.made, charged }
+            }
+            _ => self.take(key, cost, within),
+        };
+        self.reservation(key, outcome, cost.get())
     }
 
     /// Charges as many permits as fit now, at most `most`, and returns how many: see
@@ -179,7 +221,12 @@ impl<C: Clock> MemoryLimiter<C> {
     /// assert_eq!(limiter.refund(receipt.keep(50)), 30);
     /// ```
     pub fn take_up_to<'a>(&self, key: impl Into<Key<'a>>, most: Cost) -> Reservation {
-        self.handle.take_up_to(self.hash(&key.into()), most)
+        let key = self.hash(&key.into());
+        let take =
+            || self.states().decide(&self.limits, key, None, |states| states.take_up_to(most));
+        let outcome = self.refusal(key, Cost::ONE).unwrap_or_else(take);
+        let uncounted = most.get().min(outcome.decision.remaining());
+        self.reservation(key, outcome, uncounted)
     }
 
     /// Charges `cost` whether or not it fits, for work that has been done, and returns how many permits were
@@ -197,7 +244,13 @@ impl<C: Clock> MemoryLimiter<C> {
     /// assert!(refusal.retry_after().is_some_and(|wait| wait.as_secs() == 30));
     /// ```
     pub fn charge<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Reservation {
-        self.handle.charge(self.hash(&key.into()), cost)
+        let key = self.hash(&key.into());
+        // Also if there are waiters.
+        let outcome = self.change(key, |states| {
+            states.decide(&self.limits, key, None, |states| states.charge(cost))
+        });
+        let is_counted = outcome.decision.source() != Source::FullTable;
+        self.reservation(key, outcome, if is_counted { 0 } else { cost.get() })
     }
 
     /// Gives back the permits of `receipt` as far as they still count, and returns how many came
@@ -205,14 +258,25 @@ impl<C: Clock> MemoryLimiter<C> {
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up")]
     #[expect(clippy::must_use_candidate, reason = "most callers have no use for the number")]
     pub fn refund(&self, receipt: Receipt) -> u64 {
-        self.handle.refund(&receipt)
+        let own = receipt.taken().filter(|taken| taken.limiter == self.shared.tables.id);
+        own.map_or(0, |Taken { key, limits, charged, .. }| {
+            self.change(*key, |states| {
+                let places = limits.iter().map(|(limit, hash)| states.place(limit, *hash));
+                states.refund(places, charged, receipt.permits())
+            })
+        })
     }
 
     /// Makes `key` fresh, under this policy and under those of all handles of this limiter.
     ///
     /// Of more than 1,000 different [identities](Policy::identities), it resets this handle's and those of the first 1,000.
     pub fn reset<'a>(&self, key: impl Into<Key<'a>>) {
-        self.handle.reset(self.hash(&key.into()));
+        let key = self.hash(&key.into());
+        let Shared { tables, salts, clock, .. } = &*self.shared;
+        self.change(key, |_| {
+            let own = self.limits.salted.iter().map(|(_, salt)| *salt);
+            salts.for_each_and(own, |salt| tables.reset(key ^ salt, clock));
+        });
     }
 
     /// Charges `cost` to `key` as soon as it fits, on this thread, up to `within` from now if that is
@@ -229,7 +293,7 @@ impl<C: Clock> MemoryLimiter<C> {
     }
 
     #[inline(always)]
-    fn hash(&self, key: &Key<'_>) -> u64 {
+    pub(super) fn hash(&self, key: &Key<'_>) -> u64 {
         self.hasher.hash(key)
     }
 
@@ -270,113 +334,121 @@ impl<C: Clock> MemoryLimiter<C> {
         Box::pin(self.waiter(&key.into(), cost, within).wait())
     }
 
-    fn waiter(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Acquire<C> {
-        Acquire::new(self.handle.clone(), self.hash(key), cost, within)
-    }
-}
-
-impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
-    fn policy(&self) -> &Policy {
-        &self.handle.states.policy
+    pub(super) fn waiter(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Acquire<C> {
+        Acquire::new(self.clone(), self.hash(key), cost, within)
     }
 
-    fn store(&self) -> &'static str {
-        "memory"
+    /// Returns whether a cost would be admitted, and charges nothing.
+    pub(super) fn preview<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Decision {
+        let key = self.hash(&key.into());
+        let preview = || {
+            let decide = |states: &mut KeyStates<'_, '_>| states.decision(cost, states.wait(cost));
+            self.states().operate(&self.limits, key, None, decide)
+        };
+        self.refusal(key, cost).map_or_else(preview, |refusal| refusal.decision)
     }
 
-    fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
-        LimiterFuture::ready(Ok(self.handle.check(self.hash(key), cost)))
+    #[inline(never)]
+    fn check_hash(&self, key: u64, cost: Cost) -> Decision {
+        match self.check_without_lock(key, cost) {
+            Some((decision, _)) => decision,
+            None => self.take(key, cost, Duration::ZERO).decision,
+        }
     }
 
-    fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
-        LimiterFuture::ready(Ok(self.handle.peek(self.hash(key))))
+    /// Charges `cost` to a key if it fits now, by GCRA in the common case: the key has a slot, and nobody waits. Returns
+    /// the decision and the charge if it is an admission, or `None` in any other case.
+    #[inline(always)]
+    fn check_without_lock(&self, key: u64, cost: Cost) -> Option<(Decision, Charge)> {
+        let Shared { tables, queues, clock, .. } = &*self.shared;
+        let [(transition, salt)] = self.limits.salted.as_slice() else { return None };
+        let Some(Store::Words(words, gcra)) = tables.store(transition) else { return None };
+        if !queues.are_empty_for(key) {
+            return None;
+        }
+        let now = tables.now(clock);
+        let (decision, mark) = words.check(gcra, key ^ salt, now, cost)?;
+        Some((decision, Charge { made: now, at: now, cost, mark }))
     }
 
-    fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
-        LimiterFuture::ready(Ok(self.handle.reserve(self.hash(key), cost, within)))
+    /// Charges `cost` to a key if it fits now or up to `within` later, unless waiters come first.
+    #[inline(never)]
+    pub(super) fn take(&self, key: u64, cost: Cost, within: Duration) -> Outcome {
+        let take = || self.states().take(&self.limits, key, None, cost, within);
+        self.refusal(key, cost).unwrap_or_else(take)
     }
 
-    fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation> {
-        LimiterFuture::ready(Ok(self.handle.take_up_to(self.hash(key), most)))
+    /// Returns the refusal of a request that has to wait behind waiters, if there are any.
+    pub(super) fn refusal(&self, key: u64, cost: Cost) -> Option<Outcome> {
+        self.with_waiters(key, |queue| queue.refusal(&self.limits, cost, self.states())).flatten()
     }
 
-    fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
-        LimiterFuture::ready(Ok(self.handle.charge(self.hash(key), cost)))
+    /// Returns what an outcome means to the caller: if it is an admission without a charge, that of so many permits.
+    pub(super) fn reservation(&self, key: u64, outcome: Outcome, uncounted: u64) -> Reservation {
+        let Outcome { decision, now, charged } = outcome;
+        match charged {
+            Some(charged) => {
+                let delay = charged.charges.at().saturating_since(now);
+                let receipt = self.states().receipt(&self.limits, key, charged);
+                Reservation::admitted(decision, delay, receipt)
+            }
+            None if decision.is_admitted() => Reservation::uncounted(decision, uncounted),
+            None => Reservation::refused(decision),
+        }
     }
 
-    fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
-        LimiterFuture::ready(Ok(self.handle.refund(&receipt)))
+    /// Changes a state from outside of the queue, whose waiters are charged before, and see it.
+    fn change<R>(&self, key: u64, change: impl FnOnce(States<'_>) -> R) -> R {
+        self.with_waiters(key, |_| ());
+        let result = change(self.states());
+        // A waiter that reads the state before this change is found by it.
+        fence(Ordering::SeqCst);
+        self.with_waiters(key, |queue| queue.changed(self.states()));
+        result
     }
 
-    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
-        self.handle.reset(self.hash(key));
-        LimiterFuture::ready(Ok(()))
+    /// Operates on the queue of a key if there is one, after its waiters that are due were charged.
+    fn with_waiters<R>(&self, key: u64, operate: impl FnOnce(&mut Queue) -> R) -> Option<R> {
+        self.shared.queues.has(key).then(|| self.with_queue(key, operate))
     }
 
-    fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
-        Ok(Arc::new(Self::with_policy(self, policy)?))
+    /// Operates on the queue of a key, after its waiters that are due were charged.
+    pub(super) fn with_queue<R>(&self, key: u64, operate: impl FnOnce(&mut Queue) -> R) -> R {
+        self.shared.queues.with(key, self.states(), operate)
     }
 
-    fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
-        Ok(Arc::new(Self::sibling(self, policy)))
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
     }
 
-    fn sibling_with_capacity(
-        &self,
-        policy: &Policy,
-        keys: usize,
-    ) -> Result<Arc<dyn Limiter>, Error> {
-        Ok(Arc::new(Self::sibling_with_capacity(self, policy, keys)?))
-    }
-}
-
-impl<C: Clock + 'static> Store for MemoryLimiter<C> {
-    fn id(&self) -> LimiterId {
-        self.handle.id()
+    pub(super) fn clock(&self) -> &C {
+        &self.shared.clock
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
+    /// Returns how many waiters there are.
+    pub(super) fn waiting(&self) -> &Bounded {
+        &self.shared.waiting
     }
 
-    fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision> {
-        Some(self.handle.preview(self.hash(key), cost))
+    pub(super) fn id(&self) -> LimiterId {
+        self.shared.tables.id
     }
 
-    fn decide_together(
-        &self,
-        demands: &[Demand<'_>],
-        _is_part: bool,
-    ) -> Option<LimiterFuture<JointDecision>> {
-        Some(LimiterFuture::ready(Ok(joint::decide::<C>(demands)?)))
-    }
-}
-
-/// [`MemoryLimiter::acquire`] in a box.
-impl<C: Timer + 'static> WaitingLimiter for MemoryLimiter<C> {
-    fn acquire(
-        &self,
-        key: &Key<'_>,
-        cost: Cost,
-        within: Option<Duration>,
-    ) -> LimiterFuture<Reservation> {
-        let acquire = self.waiter(key, cost, within).wait();
-        LimiterFuture::pending(async { Ok(acquire.await) })
-    }
-
-    fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
-        Ok(Arc::new(Self::with_policy(self, policy)?))
+    /// Returns the limiter's states.
+    pub(super) fn states(&self) -> States<'_> {
+        States { tables: &self.shared.tables, clock: &*self.shared.clock }
     }
 }
 
 impl<C> Clone for MemoryLimiter<C> {
     fn clone(&self) -> Self {
-        Self { handle: self.handle.clone(), hasher: self.hasher.clone() }
+        let Self { shared, limits, hasher } = self;
+        Self { shared: Arc::clone(shared), limits: limits.clone(), hasher: hasher.clone() }
     }
 }
 
 impl<C> fmt::Debug for MemoryLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MemoryLimiter").field(&self.handle.states).finish()
+        f.debug_struct("MemoryLimiter").field("policy", &self.limits.policy).finish_non_exhaustive()
     }
 }

@@ -2,11 +2,7 @@
 
 use core::mem;
 
-use crate::{
-    Timestamp,
-    algorithms::{AnyTransition, State, Transition},
-    sync::MutexGuard,
-};
+use crate::{Timestamp, algorithms::State};
 
 /// With half of them in use on average, one key in 1,250 finds its first line full, and no more than three in
 /// 100,000 both.
@@ -15,7 +11,7 @@ pub(super) const SLOTS: usize = 16;
 /// Slots, each with an owner and a state of one index. These are apart, so that a search for a slot reads few
 /// cache lines: without that, a refusal by a full table takes three times as long.
 #[derive(Default)]
-pub(super) struct Line {
+pub(in crate::memory) struct Line {
     owners: [Owner; SLOTS],
     states: [State; SLOTS],
 }
@@ -27,39 +23,79 @@ struct Owner {
     end: Timestamp,
 }
 
-/// A slot of a locked line.
-pub(super) struct Slot<'a> {
-    owner: &'a mut Owner,
-    pub(super) state: &'a mut State,
+/// A slot whose state was taken out of a locked line. Nobody else finds it free meanwhile.
+pub(in crate::memory) struct Taken {
+    slot: usize,
+    /// Of the owner before.
+    hash: u64,
+    end: Timestamp,
 }
 
-/// A locked line.
-pub(super) type Locked<'a> = Option<MutexGuard<'a, Line>>;
-
 impl Line {
-    /// Returns the slot of a key that has one here.
-    pub(super) fn slot_of(&mut self, hash: u64) -> Option<Slot<'_>> {
-        self.slot(|owner| owner.hash == hash)
+    /// Returns the state of a key that has a slot here.
+    pub(in crate::memory) fn state(&mut self, hash: u64) -> Option<(usize, &mut State)> {
+        let slot = self.owners.iter().position(|owner| owner.hash == hash)?;
+        Some((slot, self.states.get_mut(slot)?))
     }
 
-    /// Returns a slot whose state is fresh.
-    pub(super) fn free(&mut self, now: Timestamp) -> Option<Slot<'_>> {
-        self.slot(|owner| owner.end <= now)
+    /// Sets when the debt in a slot ends.
+    pub(in crate::memory) fn set_end(&mut self, slot: usize, end: Timestamp) {
+        if let Some(owner) = self.owners.get_mut(slot) {
+            owner.end = end;
+        }
     }
 
-    fn slot(&mut self, is_it: impl FnMut(&Owner) -> bool) -> Option<Slot<'_>> {
-        let index = self.owners.iter().position(is_it)?;
-        let (owner, state) = (self.owners.get_mut(index)?, self.states.get_mut(index)?);
-        Some(Slot { owner, state })
+    /// Takes the state of a key that has a slot here.
+    pub(in crate::memory) fn take(&mut self, hash: u64) -> Option<(Taken, State)> {
+        let (slot, state) = self.state(hash)?;
+        let state = mem::take(state);
+        Some((self.mark(slot)?, state))
+    }
+
+    /// Takes a slot whose state is fresh.
+    pub(in crate::memory) fn take_free(&mut self, now: Timestamp) -> Option<Taken> {
+        let slot = self.owners.iter().position(|owner| owner.end <= now)?;
+        self.mark(slot)
+    }
+
+    fn mark(&mut self, slot: usize) -> Option<Taken> {
+        let owner = self.owners.get_mut(slot)?;
+        let end = mem::replace(&mut owner.end, Timestamp::MAX);
+        Some(Taken { slot, hash: owner.hash, end })
+    }
+
+    /// Puts a state into a slot that was taken, for the key with a hash until an end. Returns the state that is not kept: the
+    /// one that was in the slot, or this one if no key is given, which leaves the slot as it was.
+    pub(in crate::memory) fn put(
+        &mut self,
+        taken: Taken,
+        key: Option<(u64, Timestamp)>,
+        state: State,
+    ) -> State {
+        let Taken { slot, hash, end } = taken;
+        let Some((owner, place)) = self.owners.get_mut(slot).zip(self.states.get_mut(slot)) else {
+            return state;
+        };
+        let (hash, end) = key.unwrap_or((hash, end));
+        *owner = Owner { hash, end };
+        if key.is_some() { mem::replace(place, state) } else { state }
+    }
+
+    /// Makes the state of a key fresh, and returns it.
+    pub(super) fn reset(&mut self, hash: u64) -> Option<State> {
+        let (slot, state) = self.state(hash)?;
+        let state = mem::take(state);
+        self.set_end(slot, Timestamp::ZERO);
+        Some(state)
     }
 
     /// Returns when the first slot is free.
-    pub(super) fn free_at(&self) -> Timestamp {
+    pub(in crate::memory) fn free_at(&self) -> Timestamp {
         self.owners.iter().map(|owner| owner.end).min().unwrap_or_default()
     }
 
     /// Frees all slots by `latest`: later ends are of before a step back of the clock.
-    pub(super) fn free_by(&mut self, latest: Timestamp) {
+    pub(in crate::memory) fn free_by(&mut self, latest: Timestamp) {
         for owner in &mut self.owners {
             owner.end = owner.end.min(latest);
         }
@@ -70,28 +106,4 @@ impl Line {
         let slots = self.states.iter_mut().zip(&self.owners);
         slots.filter(move |(_, owner)| owner.end <= now).map(|(state, _)| state)
     }
-}
-
-impl Slot<'_> {
-    /// Stores the end of its state's debt, after the state was changed at `now`.
-    pub(super) fn store_end(self, transition: &AnyTransition, now: Timestamp) {
-        self.owner.end = now.saturating_add(transition.fresh_after(self.state, now));
-    }
-
-    /// Makes its state fresh.
-    pub(super) fn reset(self) {
-        *self.state = State::Fresh;
-        self.owner.end = Timestamp::ZERO;
-    }
-
-    /// Gives the slot to a key, and returns the state that was in it.
-    pub(super) fn claim(&mut self, hash: u64, state: State) -> State {
-        self.owner.hash = hash;
-        mem::replace(self.state, state)
-    }
-}
-
-/// Returns the slot of a key that has one in these lines.
-pub(super) fn slot_of<'a>(hash: u64, lines: &'a mut [Locked<'_>]) -> Option<Slot<'a>> {
-    lines.iter_mut().flatten().find_map(|line| line.slot_of(hash))
 }

@@ -11,14 +11,14 @@ use smallvec::SmallVec;
 use crate::{
     Cost, Timestamp,
     algorithms::{State, Transition},
-    memory::{present::Now, states::States},
+    memory::{held::operate, states::States, tables::Limits},
 };
 
 /// A place in a queue, earlier ones first.
 pub(crate) type Ticket = u64;
 
 pub(super) struct Waiter {
-    pub(super) states: States,
+    pub(super) limits: Limits,
     pub(super) cost: Cost,
     /// The last moment at which the permits are of use, by [`Clock::now`](crate::Clock::now).
     pub(super) deadline: Option<Timestamp>,
@@ -53,9 +53,9 @@ impl Forecast {
     /// `asked` permits together. It covers twice as many, so that a growing queue seldom makes another. If they are
     /// under several policies, `asked` is `None`, and the copy is whole.
     pub(super) fn new<'a>(
-        policies: impl IntoIterator<Item = &'a States>,
-        hash: u64,
-        clock: Now<'_>,
+        policies: impl IntoIterator<Item = &'a Limits>,
+        key: u64,
+        states: States<'_>,
         asked: Option<u64>,
         next: Ticket,
     ) -> Self {
@@ -67,36 +67,33 @@ impl Forecast {
             next,
         };
         for policy in policies {
-            forecast.add(policy, hash, clock, asked);
+            forecast.add(policy, key, states, asked);
         }
         forecast
     }
 
     /// Copies the states of a policy that are not copied yet.
-    fn add(&mut self, policy: &States, hash: u64, clock: Now<'_>, asked: Option<u64>) {
-        for limit in &policy.limits {
-            if self.states.iter().any(|(salt, _)| *salt == limit.salt) {
+    fn add(&mut self, policy: &Limits, key: u64, states: States<'_>, asked: Option<u64>) {
+        for (place, (transition, salt)) in states.places(policy, key).zip(&policy.salted) {
+            if self.states.iter().any(|(other, _)| other == salt) {
                 continue;
             }
-            let asked = asked.filter(|_| limit.transition.has_log()).unwrap_or(u64::MAX);
+            let asked = asked.filter(|_| transition.has_log()).unwrap_or(u64::MAX);
             let covered = asked.saturating_mul(2).max(FEWEST_COVERED);
-            let copy = policy.with(limit, hash, clock, None, |state, now| {
-                (now, limit.transition.copy_for(state, covered))
-            });
             // A key without a slot has to wait for one.
-            let (at, state) = copy.unwrap_or_else(|full| (full.free_at(), State::Fresh));
-            self.states.push((limit.salt, state));
-            self.covered = self.covered.min(covered);
+            let (at, copy) = operate(&[place], None, |states| states.copy_for(covered));
             self.last = self.last.max(at);
+            self.states.push((*salt, copy));
+            self.covered = self.covered.min(covered);
         }
     }
 
     /// Returns whether the copy is exact for so many permits under a policy, beside those that were charged. `is_same` if
     /// all waiters are under that policy.
-    pub(super) fn covers(&self, policy: &States, asked: u64, is_same: bool) -> bool {
+    pub(super) fn covers(&self, policy: &Limits, asked: u64, is_same: bool) -> bool {
         let has = |salt| self.states.iter().any(|(other, _)| *other == salt);
         let is_whole = self.covered == u64::MAX;
-        policy.salts().all(has)
+        policy.salted.iter().all(|(_, salt)| has(*salt))
             && (is_whole || is_same && self.charged.saturating_add(asked) <= self.covered)
     }
 
@@ -111,26 +108,26 @@ impl Forecast {
     }
 
     /// Returns how long a cost waits from a moment on.
-    fn wait(&mut self, policy: &States, at: Timestamp, cost: Cost) -> Option<Duration> {
-        policy.limits.iter().try_fold(Duration::ZERO, |longest, limit| {
-            Some(longest.max(limit.transition.wait(self.state(limit.salt), at, cost)?))
+    fn wait(&mut self, policy: &Limits, at: Timestamp, cost: Cost) -> Option<Duration> {
+        policy.salted.iter().try_fold(Duration::ZERO, |longest, (transition, salt)| {
+            Some(longest.max(transition.wait(self.state(*salt), at, cost)?))
         })
     }
 
     /// Returns when a cost fits behind the waiters that are charged, from a moment on.
     pub(super) fn due(
         &mut self,
-        policy: &States,
+        policy: &Limits,
         from: Timestamp,
         cost: Cost,
     ) -> Option<Timestamp> {
         self.last = self.last.max(from);
-        for limit in &policy.limits {
-            let last = self.last;
-            limit.transition.advance(self.state(limit.salt), last);
+        let last = self.last;
+        for (transition, salt) in &policy.salted {
+            transition.advance(self.state(*salt), last);
         }
         let due = self.last.saturating_add(self.wait(policy, self.last, cost)?);
-        if policy.limits.len() == 1 {
+        if policy.salted.len() == 1 {
             return Some(due);
         }
         // The slots of a paced limit, of which there is at most one, may miss the longest wait.
@@ -139,7 +136,7 @@ impl Forecast {
 
     /// Computes when a waiter is due of which all before are charged.
     pub(super) fn place(&mut self, waiter: &mut Waiter) {
-        let due = self.due(&waiter.states, self.last, waiter.cost);
+        let due = self.due(&waiter.limits, self.last, waiter.cost);
         // A cost that does not fit any more is refused when it is the first.
         waiter.due = due.unwrap_or(self.last);
     }
@@ -147,9 +144,9 @@ impl Forecast {
     /// Charges a waiter at the moment at which it is due, unless it was charged before.
     pub(super) fn charge(&mut self, ticket: Ticket, waiter: &Waiter) {
         if ticket >= self.next {
-            for limit in &waiter.states.limits {
-                let last = self.last;
-                limit.transition.charge(self.state(limit.salt), last, waiter.due, waiter.cost);
+            let last = self.last;
+            for (transition, salt) in &waiter.limits.salted {
+                transition.charge(self.state(*salt), last, waiter.due, waiter.cost);
             }
             (self.last, self.next) = (waiter.due, ticket + 1);
             self.charged = self.charged.saturating_add(waiter.cost.get());

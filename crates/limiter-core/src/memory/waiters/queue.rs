@@ -13,15 +13,16 @@
 //! The present of a queue is older than a state that another thread has charged since it was read. So states are
 //! given the clock, and read it under their own locks: judged by the older reading, they could seem impossible.
 
-use core::{cell::Cell, mem, task::Waker, time::Duration};
+use core::{mem, task::Waker, time::Duration};
 use std::collections::BTreeMap;
 
 use super::forecast::{Forecast, Ticket, Waiter};
 use crate::{
-    Algorithm, Cost, Decision, Timestamp,
+    Algorithm, Cost, Timestamp,
+    algorithms::{AnyTransition, State, Transition},
     memory::{
-        present::{Now, Present},
-        states::{Outcome, States},
+        states::{Outcome, Present, States},
+        tables::Limits,
     },
     ticks::whole,
 };
@@ -29,7 +30,8 @@ use crate::{
 /// The waiters for one key. A queue without any does not exist.
 #[derive(Default)]
 pub(crate) struct Queue {
-    hash: u64,
+    /// The hash of the key.
+    key: u64,
     /// When the queue was last used.
     present: Present,
     waiting: BTreeMap<Ticket, Waiter>,
@@ -55,8 +57,8 @@ pub(crate) enum Status {
 }
 
 impl Queue {
-    pub(crate) fn new(hash: u64) -> Self {
-        Self { hash, ..Self::default() }
+    pub(crate) fn new(key: u64) -> Self {
+        Self { key, ..Self::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -76,22 +78,22 @@ impl Queue {
     }
 
     /// Charges the waiters that are due, in their order.
-    pub(crate) fn settle(&mut self, present: Present, clock: Now<'_>) {
+    pub(crate) fn settle(&mut self, present: Present, states: States<'_>) {
         let now = present.now;
         if now < mem::replace(&mut self.present, present).now {
             // The clock stepped back: the waits that are left are longer.
-            self.restart(clock);
+            self.restart(states);
         }
         while let Some(mut first) = self.waiting.first_entry() {
             let ticket = *first.key();
             let waiter = first.get_mut();
-            let Waiter { ref states, cost, deadline, due, .. } = *waiter;
+            let Waiter { ref limits, cost, deadline, due, .. } = *waiter;
             let outcome = if due <= now && due < Timestamp::MAX {
-                let outcome = states.take(self.hash, clock, Some(due), cost, Duration::ZERO);
+                let outcome = states.take(limits, self.key, Some(due), cost, Duration::ZERO);
                 if let Some(wait) = wait_of(&outcome) {
                     // Something was charged that was not foreseen.
                     if due < now {
-                        self.restart(clock);
+                        self.restart(states);
                     } else {
                         waiter.due = now.saturating_add(wait.max(Duration::from_nanos(1)));
                     }
@@ -99,19 +101,19 @@ impl Queue {
                 }
                 outcome
             } else if deadline.is_some_and(|deadline| deadline < present.by_the_clock(due)) {
-                refusal(states, self.hash, clock, Some(due.saturating_since(now)))
+                states.refusal(limits, self.key, Some(due.saturating_since(now)))
             } else {
                 break;
             };
             let waiter = first.remove();
             self.asked -= u128::from(waiter.cost.get());
-            if outcome.1.as_ref().is_some_and(|charged| charged.charge.at == due) {
+            if outcome.charged.as_ref().is_some_and(|charged| charged.charges.at() == due) {
                 if let Some(forecast) = &mut self.forecast {
                     forecast.charge(ticket, &waiter);
                 }
                 self.place_first();
             } else {
-                self.removed(ticket, clock);
+                self.removed(ticket, states);
             }
             self.wake.push(waiter.waker);
             self.done.insert(ticket, outcome);
@@ -121,27 +123,18 @@ impl Queue {
     /// Lets a new waiter in: it is charged at once, refused, or placed behind the others. `may_wait` counts it.
     pub(crate) fn join(
         &mut self,
-        states: &States,
+        limits: &Limits,
         cost: Cost,
         deadline: Option<Timestamp>,
         waker: &Waker,
-        clock: Now<'_>,
+        states: States<'_>,
         may_wait: impl FnOnce() -> bool,
     ) -> Status {
-        let (hash, present) = (self.hash, self.present);
-        let (outcome, now) = self.refusal(states, cost, clock).map_or_else(
-            || {
-                let now = Cell::new(present.now);
-                let read = || {
-                    now.set(clock());
-                    now.get()
-                };
-                (states.take(hash, &read, None, cost, Duration::ZERO), now.get())
-            },
-            |refusal| (refusal, present.now),
-        );
-        let wait = wait_of(&outcome).filter(|wait| *wait <= longest_wait(states));
-        let due = wait.map(|wait| now.saturating_add(wait));
+        let (key, present) = (self.key, self.present);
+        let take = || states.take(limits, key, None, cost, Duration::ZERO);
+        let outcome = self.refusal(limits, cost, states).unwrap_or_else(take);
+        let wait = wait_of(&outcome).filter(|wait| *wait <= longest_wait(limits));
+        let due = wait.map(|wait| outcome.now.saturating_add(wait));
         let in_time = |due: &Timestamp| {
             deadline.is_none_or(|deadline| present.by_the_clock(*due) <= deadline)
         };
@@ -150,10 +143,10 @@ impl Queue {
         };
         let last = self.waiting.values().next_back();
         self.is_mixed =
-            last.is_some_and(|last| self.is_mixed || last.states.policy != states.policy);
+            last.is_some_and(|last| self.is_mixed || last.limits.policy != limits.policy);
         self.last_ticket += 1;
-        let (states, waker) = (states.clone(), waker.clone());
-        let waiter = Waiter { states, cost, deadline, waker, due, sleeps_until: due };
+        let (limits, waker) = (limits.clone(), waker.clone());
+        let waiter = Waiter { limits, cost, deadline, waker, due, sleeps_until: due };
         self.waiting.insert(self.last_ticket, waiter);
         self.asked += u128::from(cost.get());
         Status::Waiting(self.last_ticket, due)
@@ -162,7 +155,7 @@ impl Queue {
     /// Returns what has become of a waiter, or until when it sleeps on: never less than the first one.
     /// At its deadline, a waiter that was not served is refused: those before it are due later than was
     /// foreseen, such as after a step back of the wall clock.
-    pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker, clock: Now<'_>) -> Status {
+    pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker, states: States<'_>) -> Status {
         if let Some(outcome) = self.done.remove(&ticket) {
             return Status::Done(outcome);
         }
@@ -178,97 +171,98 @@ impl Queue {
             return Status::Waiting(ticket, waiter.sleeps_until);
         }
         let wait = waiter.sleeps_until.saturating_since(self.present.now);
-        let refusal = refusal(&waiter.states, self.hash, clock, Some(wait));
-        self.remove(ticket, clock);
+        let refusal = states.refusal(&waiter.limits, self.key, Some(wait));
+        self.remove(ticket, states);
         Status::Done(refusal)
     }
 
     /// Gives up a place, and what may have been charged for it.
-    pub(crate) fn leave(&mut self, ticket: Ticket, states: &States, clock: Now<'_>) {
-        if let Some((_, charged)) = self.done.remove(&ticket) {
-            if let Some(charged) = charged {
-                let permits = charged.charge.cost.get();
-                states.refund(self.hash, clock, &charged, permits);
-                self.changed(clock);
+    pub(crate) fn leave(&mut self, ticket: Ticket, limits: &Limits, states: States<'_>) {
+        if let Some(outcome) = self.done.remove(&ticket) {
+            if let Some(charged) = outcome.charged {
+                let permits = charged.charges.permits();
+                states.refund(states.places(limits, self.key), &charged, permits);
+                self.changed(states);
             }
         } else {
-            self.remove(ticket, clock);
+            self.remove(ticket, states);
         }
     }
 
     /// Removes a waiter that was not served, and settles those behind it.
-    fn remove(&mut self, ticket: Ticket, clock: Now<'_>) {
+    fn remove(&mut self, ticket: Ticket, states: States<'_>) {
         if let Some(waiter) = self.waiting.remove(&ticket) {
             self.asked -= u128::from(waiter.cost.get());
             self.retired.push(waiter.waker);
-            self.removed(ticket, clock);
-            self.settle(self.present, clock);
+            self.removed(ticket, states);
+            self.settle(self.present, states);
         }
     }
 
     /// Settles the waiters after a change of the state.
-    pub(crate) fn changed(&mut self, clock: Now<'_>) {
-        self.restart(clock);
-        self.settle(self.present, clock);
+    pub(crate) fn changed(&mut self, states: States<'_>) {
+        self.restart(states);
+        self.settle(self.present, states);
     }
 
     /// Returns the refusal of a request that would have to wait behind all waiters, if there are any.
     /// Takes time in proportion to the waiters that are not charged in the forecast, and to the entries that it copies.
     pub(crate) fn refusal(
         &mut self,
-        states: &States,
+        limits: &Limits,
         cost: Cost,
-        clock: Now<'_>,
+        states: States<'_>,
     ) -> Option<Outcome> {
-        let (hash, now) = (self.hash, self.present.now);
+        let (key, now) = (self.key, self.present.now);
         let Some((next, first)) = self.waiting.first_key_value() else {
             debug_assert_eq!(self.asked, 0, "nobody asks for permits");
             self.forecast = None;
             return None;
         };
-        let is_mixed = self.is_mixed || first.states.policy != states.policy;
-        let own = if states.can_admit(cost) { cost.get() } else { 0 };
+        let is_mixed = self.is_mixed || first.limits.policy != limits.policy;
+        let own = if can_admit(limits, cost) { cost.get() } else { 0 };
         self.forecast.take_if(|forecast| {
             let later = self.waiting.range(forecast.next..);
             let later = later.map(|(_, waiter)| u128::from(waiter.cost.get())).sum();
-            !forecast.covers(states, whole(later).saturating_add(own), !is_mixed)
+            !forecast.covers(limits, whole(later).saturating_add(own), !is_mixed)
         });
         let forecast = self.forecast.get_or_insert_with(|| {
             let asked = (!is_mixed).then(|| whole(self.asked).saturating_add(own));
-            let waiters = self.waiting.values().map(|waiter| &waiter.states);
+            let waiters = self.waiting.values().map(|waiter| &waiter.limits);
             let waiters = waiters.take(if is_mixed { usize::MAX } else { 0 });
-            Forecast::new(waiters.chain([states]), hash, clock, asked, *next)
+            Forecast::new(waiters.chain([limits]), key, states, asked, *next)
         });
         for (ticket, waiter) in self.waiting.range_mut(forecast.next..) {
             forecast.place(waiter);
             forecast.charge(*ticket, waiter);
         }
-        let due = forecast.due(states, now, cost);
-        Some(refusal(states, hash, clock, due.map(|due| due.saturating_since(now))))
+        let due = forecast.due(limits, now, cost);
+        let wait = due.map(|due| due.saturating_since(now));
+        Some(Outcome { now, ..states.refusal(limits, key, wait) })
     }
 
     /// Moves the waiters behind one that was removed and was not charged as foreseen.
-    fn removed(&mut self, ticket: Ticket, clock: Now<'_>) {
+    fn removed(&mut self, ticket: Ticket, states: States<'_>) {
         match &mut self.forecast {
             Some(forecast) if forecast.next <= ticket => {
                 forecast.last = forecast.last.max(self.present.now);
                 self.place_first();
             }
-            _ => self.restart(clock),
+            _ => self.restart(states),
         }
     }
 
     /// Computes when the first waiter is due, from the state as it is now, and copies the state if
     /// there are waiters behind it.
-    fn restart(&mut self, clock: Now<'_>) {
+    fn restart(&mut self, states: States<'_>) {
         self.forecast = None;
         let Some((next, first)) = self.waiting.first_key_value() else { return };
-        let (wait, now) = first.states.wait(self.hash, clock, first.cost);
+        let (wait, now) = states.wait(&first.limits, self.key, first.cost);
         if self.waiting.len() > 1 {
             let asked = (!self.is_mixed).then(|| whole(self.asked));
-            let waiters = self.waiting.values().map(|waiter| &waiter.states);
+            let waiters = self.waiting.values().map(|waiter| &waiter.limits);
             let waiters = waiters.take(if self.is_mixed { usize::MAX } else { 1 });
-            self.forecast = Some(Forecast::new(waiters, self.hash, clock, asked, *next));
+            self.forecast = Some(Forecast::new(waiters, self.key, states, asked, *next));
         }
         if let Some(mut first) = self.waiting.first_entry() {
             // It is served at once if it fits, and refused if it never does.
@@ -289,18 +283,21 @@ impl Queue {
 }
 
 /// Returns how long a refused request has to wait, `None` if it was admitted or never fits.
-fn wait_of((decision, _): &Outcome) -> Option<Duration> {
-    decision.retry_after().filter(|_| !decision.is_admitted())
+fn wait_of(outcome: &Outcome) -> Option<Duration> {
+    outcome.decision.retry_after().filter(|_| !outcome.decision.is_admitted())
 }
 
-/// Returns a refusal of what would have to wait.
-fn refusal(states: &States, hash: u64, clock: Now<'_>, wait: Option<Duration>) -> Outcome {
-    (Decision::refused(states.usage(hash, clock), wait), None)
+/// Returns whether a cost ever fits.
+fn can_admit(limits: &Limits, cost: Cost) -> bool {
+    let fits = |transition: &AnyTransition| {
+        transition.wait(&State::Fresh, Timestamp::ZERO, cost).is_some()
+    };
+    limits.policy.transitions().iter().all(fits)
 }
 
 /// Returns the longest that a policy lets anyone wait: the depths of its queues.
-fn longest_wait(states: &States) -> Duration {
-    let limits = states.policy.limits().iter();
+fn longest_wait(limits: &Limits) -> Duration {
+    let limits = limits.policy.limits().iter();
     let queues = limits.filter(|limit| matches!(limit.algorithm(), Algorithm::LeakyQueue { .. }));
     queues.map(crate::Limit::horizon).min().unwrap_or(Duration::MAX)
 }

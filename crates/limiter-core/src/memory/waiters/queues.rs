@@ -4,10 +4,7 @@ use std::collections::HashMap;
 
 use super::queue::Queue;
 use crate::{
-    memory::{
-        place::part_of,
-        present::{Now, Present},
-    },
+    memory::{place::part_of, states::States},
     sync::{AtomicUsize, Mutex, Ordering, fence, lock, wake_all},
 };
 
@@ -45,15 +42,14 @@ impl Queues {
         !self.are_empty_for(hash) && has()
     }
 
-    /// Charges the waiters of a key that are due, and then runs `operate` on the key's queue, with the clock of its
-    /// state. A key without a queue gets one.
+    /// Charges the waiters of a key that are due, and then runs `operate` on the key's queue. A key without a queue gets
+    /// one.
     pub(crate) fn with<R>(
         &self,
         hash: u64,
-        clock: &dyn Fn() -> Present,
-        operate: impl FnOnce(&mut Queue, Now<'_>) -> R,
+        states: States<'_>,
+        operate: impl FnOnce(&mut Queue) -> R,
     ) -> R {
-        let states_clock: Now<'_> = &|| clock().now;
         let count = part_of(&self.counts, hash);
         let mut queues = lock(part_of(&self.shards, hash));
         let queue = queues.entry(hash).or_insert_with(|| {
@@ -62,8 +58,8 @@ impl Queues {
             fence(Ordering::SeqCst);
             Queue::new(hash)
         });
-        queue.settle(clock(), states_clock);
-        let result = operate(queue, states_clock);
+        queue.settle(states.present(), states);
+        let result = operate(queue);
         let (wake, retired) = queue.take_wakers();
         if queue.is_empty() {
             queues.remove(&hash);

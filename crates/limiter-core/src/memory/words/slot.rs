@@ -3,7 +3,7 @@
 //! The tag is the hash of the key and of the span of its quota. The word is the tick at which the debt ends.
 //!
 //! A charge is one compare-and-swap of the word. It counts if the tag is still the same afterwards. Any other change first
-//! swaps the word to `BUSY`, compares the tag, which nobody else changes meanwhile, and then stores the tag and the word. So
+//! holds the slot: it swaps the word to `BUSY`, compares the tag, and then stores the tag and the word. So
 //! if a charge is stalled while its slot changes hands, its swap fails; or, if the new word happens to equal the one that it
 //! found, it raises a debt that is not its own and is repeated, which admits nothing.
 
@@ -50,19 +50,24 @@ impl Slot {
         self.word.compare_exchange(found, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Replaces the tag and the word that were found, unless another thread has changed one of them.
-    pub(crate) fn replace(&self, found: (u64, u64), (tag, word): (u64, u64)) -> bool {
-        let taken = self.word.compare_exchange(found.1, BUSY, Ordering::AcqRel, Ordering::Relaxed);
-        if taken.is_err() {
+    /// Marks the slot as busy, unless another thread has done so, or has changed the tag or the word that were found.
+    pub(super) fn hold(&self, found: (u64, u64)) -> bool {
+        let (tag, word) = found;
+        let taken = self.word.compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed);
+        if word == BUSY || taken.is_err() {
             return false;
         }
-        let is_same = self.tag() == found.0;
-        if is_same {
-            self.tag.store(tag, Ordering::Release);
+        let is_same = self.tag() == tag;
+        if !is_same {
+            self.word.store(word, Ordering::Release);
         }
-        let word = if is_same { free_of_busy(word) } else { found.1 };
-        self.word.store(word, Ordering::Release);
         is_same
+    }
+
+    /// Stores a tag and a word in a slot that is held.
+    pub(super) fn release(&self, tag: u64, word: u64) {
+        self.tag.store(tag, Ordering::Release);
+        self.word.store(free_of_busy(word), Ordering::Release);
     }
 }
 

@@ -4,10 +4,9 @@ use std::{collections::VecDeque, time::Duration};
 
 use allocation_counter::measure;
 use limiter_core::{
-    Clock, Decision, Key, ManualClock, Policy, Quota, Receipt, Store, Timestamp, Usage,
-    algorithms::State,
+    Clock, Decision, Key, ManualClock, Policy, Quota, Receipt, Store, Timestamp,
+    algorithms::{Charges, KeyStates, State, operate},
 };
-use limiter_test::subject::{Joint, JointCharge};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
 use super::{Crowd, Keyed, cost, keyed, ms};
@@ -77,8 +76,8 @@ struct Twins {
     handles: [Keyed; 2],
     clock: ManualClock,
     crowd: Crowd,
-    receipts: Vec<(Receipt, JointCharge, usize)>,
-    policies: [Joint; 2],
+    receipts: Vec<(Receipt, Charges, usize)>,
+    policies: [Policy; 2],
     /// As they are at `at`, when the waiters that were due by then are charged.
     states: Vec<State>,
     at: Timestamp,
@@ -102,8 +101,8 @@ impl Twins {
             crowd: Crowd::new(&clock),
             clock,
             receipts: Vec::new(),
-            states: Joint::new(policies[0].clone()).fresh(),
-            policies: policies.map(Joint::new),
+            states: vec![State::Fresh; policies[0].limits().len()],
+            policies,
             at: Timestamp::ZERO,
             waiting: VecDeque::new(),
         }
@@ -117,11 +116,11 @@ impl Twins {
         policy: usize,
         permits: u64,
     ) -> Option<Timestamp> {
-        let joint = &self.policies[policy];
-        joint.advance(states, from);
-        let at = from.saturating_add(joint.wait(states, from, cost(permits))?);
-        joint.advance(states, at);
-        joint.charge(states, at, at, cost(permits));
+        let limits = self.policies[policy].transitions();
+        let wait = operate(limits, states, from, |states| states.wait(cost(permits)))?;
+        let at = from.saturating_add(wait);
+        let (decision, _) = operate(limits, states, at, |states| states.take(cost(permits), ms(0)));
+        assert!(decision.is_admitted());
         Some(at)
     }
 
@@ -138,7 +137,6 @@ impl Twins {
             self.waiting.pop_front();
         }
         self.at = now;
-        self.policies[0].advance(&mut self.states, now);
     }
 
     /// Returns how long permits wait behind all waiters, by the whole state.
@@ -162,8 +160,9 @@ impl Twins {
         }
     }
 
-    fn usage(&self) -> Usage {
-        self.policies[0].usage(&self.states, self.at)
+    /// Runs an operation on the states as they are.
+    fn now<R>(&mut self, policy: usize, operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R) -> R {
+        operate(self.policies[policy].transitions(), &mut self.states, self.at, operation)
     }
 
     fn run(&mut self, step: Step) {
@@ -172,23 +171,20 @@ impl Twins {
                 let reservation = self.handles[policy].reserve("key", cost(permits), ms(0));
                 self.assert_decision(policy, permits, reservation.decision());
                 if let Some(receipt) = reservation.into_receipt() {
-                    let joint = &self.policies[policy];
-                    joint.advance(&mut self.states, self.at);
-                    let decided = joint.decide(&mut self.states, self.at, cost(permits), ms(0));
+                    let decided = self.now(policy, |states| states.take(cost(permits), ms(0)));
                     self.receipts.push((receipt, decided.1.unwrap(), policy));
                 }
             }
             Step::Charge { cost: permits } => {
                 let _ = self.handles[0].charge("key", cost(permits));
-                let _ = self.policies[0].force_charge(&mut self.states, self.at, cost(permits));
+                let _ = self.now(0, |states| states.charge(cost(permits)));
             }
             Step::Refund { receipt } => {
                 if !self.receipts.is_empty() {
                     let index = receipt % self.receipts.len();
                     let (receipt, charge, policy) = self.receipts.swap_remove(index);
                     let permits = charge.permits();
-                    let back =
-                        self.policies[policy].refund(&mut self.states, self.at, &charge, permits);
+                    let back = self.now(policy, |states| states.refund(&charge, permits));
                     assert_eq!(self.handles[policy].refund(receipt), back);
                 }
             }
@@ -213,7 +209,8 @@ impl Twins {
             Step::Advance { millis } => self.clock.advance(ms(millis)),
         }
         self.settle();
-        assert_eq!(self.handles[0].peek("key"), self.usage());
+        let usage = self.now(0, |states| states.usage());
+        assert_eq!(self.handles[0].peek("key"), usage);
     }
 }
 

@@ -1,10 +1,10 @@
 //! The right rule is that of GCRA in memory and of the scripts.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, slice, time::Duration};
 
 use limiter_core::{
     Cost, Quota, Timestamp,
-    algorithms::{Charge, Gcra, Transition},
+    algorithms::{AnyTransition, Charge, Gcra, KeyStates, State, Transition, operate},
 };
 
 use super::{CAPACITY, MOST_STATES, QUOTA, Receipt, Rule, charge, steps::charges};
@@ -35,8 +35,8 @@ fn back(debt: Units, refund: &Refund) -> Units {
 
 /// A key in memory, where a unit is a second.
 struct InMemory {
-    gcra: Gcra,
-    state: <Gcra as Transition>::State,
+    gcra: AnyTransition,
+    state: State,
 }
 
 fn moment(units: Units) -> Timestamp {
@@ -57,15 +57,20 @@ impl InMemory {
     fn new(end: Units) -> (Self, u64) {
         let quota = Quota::new(1, seconds(QUOTA.increment)).unwrap();
         let quota = quota.try_with_burst(QUOTA.burst.try_into().unwrap()).unwrap();
-        let gcra = Gcra::new(&quota, seconds(QUOTA.horizon));
-        let mut state = Default::default();
+        let gcra = AnyTransition::Gcra(Gcra::new(&quota, seconds(QUOTA.horizon)));
+        let mut state = State::default();
         let at = moment(end - QUOTA.increment);
         let mark = gcra.charge(&mut state, at, at, Cost::ONE);
         (Self { gcra, state }, mark)
     }
 
-    fn debt(&self) -> Duration {
-        self.gcra.usage(&self.state, moment(0)).reset_after()
+    fn operate<R>(&mut self, operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R) -> R {
+        let (limit, state) = (slice::from_ref(&self.gcra), slice::from_mut(&mut self.state));
+        operate(limit, state, moment(0), operation)
+    }
+
+    fn debt(&mut self) -> Duration {
+        self.operate(|states| states.usage()).reset_after()
     }
 }
 
@@ -75,11 +80,10 @@ fn charges_in_memory_follow_the_rule() {
         for (cost, within) in charges() {
             let mut key = InMemory::new(debt).0;
             let within_time = seconds(within);
-            let (_, charged) =
-                key.gcra.decide(&mut key.state, moment(0), permits(cost), within_time);
+            let (_, charged) = key.operate(|states| states.take(permits(cost), within_time));
             let expected = charge(debt, cost, within);
             let what = format!("{cost} within {within} on {debt}");
-            assert_eq!(charged.map(|it| it.at), expected.map(|(at, _)| moment(at)), "{what}");
+            assert_eq!(charged.map(|it| it.at()), expected.map(|(at, _)| moment(at)), "{what}");
             assert_eq!(key.debt(), seconds(expected.map_or(debt, |(_, end)| end)), "{what}");
         }
     }
@@ -95,7 +99,7 @@ fn refunds_in_memory_follow_the_rule() {
         let mark = InMemory::new(refund.mark).1;
         let found = Charge { made: at.min(moment(0)), at, cost: permits(refund.cost), mark };
         let number = refund.permits.try_into().unwrap();
-        key.gcra.refund(&mut key.state, moment(0), &found, number);
+        key.operate(|states| states.refund(&found.into(), number));
         assert_eq!(key.debt(), seconds(debt - back(debt, &refund)), "{refund:?} on {debt}");
     }
 }

@@ -1,0 +1,282 @@
+//! The operations of every limiter, on the states of a key under the limits of a policy: all are charged, or none.
+
+use core::{ops::Range, time::Duration};
+
+use smallvec::SmallVec;
+
+use super::{AnyTransition, State, Transition};
+use crate::{Cost, Decision, Source, Timestamp, Usage, charge::Charge};
+
+/// The states of a key under the limits of a policy, each at its present.
+#[derive(Debug)]
+pub struct KeyStates<'s, 'a> {
+    /// In any order. Two limits may share a state.
+    states: &'s mut [&'a mut State],
+    limits: &'s [LimitState<'a>],
+}
+
+/// A state under one limit, which was [advanced](Transition::advance) to its present.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitState<'a> {
+    pub(crate) transition: &'a AnyTransition,
+    /// Which of the states it is.
+    pub(crate) index: usize,
+    pub(crate) now: Timestamp,
+    /// If the key has no state, why.
+    pub(crate) full: Option<Full>,
+}
+
+/// A key has no state, because its table has no room for one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Full {
+    /// Until there is room.
+    pub(crate) wait: Duration,
+    /// Whether the key is admitted meanwhile, and not counted.
+    pub(crate) admits: bool,
+}
+
+/// What an operation charged: as much to each limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charges(pub(crate) SmallVec<[Charge; 1]>);
+
+/// A decision, and what was charged by it: `None` if nothing was, or if a limit had no state that could be.
+pub type Outcome = (Decision, Option<Charges>);
+
+impl Charges {
+    /// Returns when the permits may be used.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        self.0.first().map_or(Timestamp::ZERO, |charge| charge.at)
+    }
+
+    /// Returns how many permits were charged.
+    #[must_use]
+    pub fn permits(&self) -> u64 {
+        self.0.first().map_or(0, |charge| charge.cost.get())
+    }
+}
+
+impl From<Charge> for Charges {
+    fn from(charge: Charge) -> Self {
+        Self([charge].into_iter().collect())
+    }
+}
+
+/// Runs an operation at a moment on a key's states: one for each limit, in the order of
+/// [`Policy::transitions`](crate::Policy::transitions).
+pub fn operate<R>(
+    limits: &[AnyTransition],
+    states: &mut [State],
+    now: Timestamp,
+    operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
+) -> R {
+    let mut at_present = SmallVec::<[LimitState<'_>; 1]>::new();
+    let mut own = SmallVec::<[&mut State; 1]>::new();
+    for (index, (transition, state)) in limits.iter().zip(states).enumerate() {
+        transition.advance(state, now);
+        at_present.push(LimitState { transition, index, now, full: None });
+        own.push(state);
+    }
+    operation(&mut KeyStates::new(&mut own, &at_present))
+}
+
+impl<'s, 'a> KeyStates<'s, 'a> {
+    pub(crate) fn new(states: &'s mut [&'a mut State], limits: &'s [LimitState<'a>]) -> Self {
+        Self { states, limits }
+    }
+
+    /// Returns the states under some of the limits.
+    pub(crate) fn of(&mut self, limits: Range<usize>) -> KeyStates<'_, 'a> {
+        KeyStates { states: self.states, limits: self.limits.get(limits).unwrap_or_default() }
+    }
+
+    /// Returns the present under the first limit.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.limits.first().map_or(Timestamp::ZERO, |limit| limit.now)
+    }
+
+    /// Returns when the key has room for its first state, and a copy of the state then, which gives the same waits for the
+    /// next `permits` that are charged or asked for.
+    pub(crate) fn copy_for(&self, permits: u64) -> (Timestamp, State) {
+        match self.limits.first() {
+            Some(limit @ LimitState { full: None, .. }) => {
+                (limit.now, limit.transition.copy_for(limit.state(self.states), permits))
+            }
+            Some(LimitState { full: Some(full), now, .. }) => {
+                (now.saturating_add(full.wait), State::Fresh)
+            }
+            None => Default::default(),
+        }
+    }
+
+    /// Returns whether two limits share a state.
+    pub(crate) fn are_shared(&self) -> bool {
+        self.states.len() < self.limits.len()
+    }
+
+    /// Returns copies of all states.
+    pub(crate) fn copies(&self) -> SmallVec<[State; 4]> {
+        self.states.iter().map(|state| State::clone(state)).collect()
+    }
+
+    /// Replaces all states.
+    pub(crate) fn restore(&mut self, copies: SmallVec<[State; 4]>) {
+        for (state, copy) in self.states.iter_mut().zip(copies) {
+            **state = copy;
+        }
+    }
+
+    /// Returns the usage of the limit with the fewest permits left.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        Usage::fewest_remaining(self.usages())
+    }
+
+    fn usages(&self) -> impl Iterator<Item = Usage> {
+        let usages = self.limits.iter().map(|limit| limit.usage(self.states));
+        usages.enumerate().map(|(index, usage)| usage.with_limit_index(index))
+    }
+
+    /// Returns the time until a cost fits all limits, `None` for ever.
+    #[must_use]
+    pub fn wait(&self, cost: Cost) -> Option<Duration> {
+        let longest_from = |later| {
+            let mut waits = self.limits.iter().map(|limit| limit.wait(self.states, later, cost));
+            waits.try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?)))
+        };
+        let first = longest_from(Duration::ZERO)?;
+        if first.is_zero() || self.limits.len() == 1 {
+            return Some(first);
+        }
+        // The slots of a paced limit, of which there is at most one, may miss the longest wait. What the others admit,
+        // they admit from then on.
+        Some(first.saturating_add(longest_from(first)?))
+    }
+
+    /// Returns the decision on a cost that has to wait so long, with the present usage.
+    #[must_use]
+    pub fn decision(&self, cost: Cost, wait: Option<Duration>) -> Decision {
+        let own = |limit: &LimitState<'_>| limit.wait(self.states, Duration::ZERO, cost);
+        let decision = match wait {
+            Some(Duration::ZERO) => Decision::admitted(self.usage()),
+            _ => {
+                let waits = self.limits.iter().map(own);
+                Decision::refused(Usage::longest_wait(waits.zip(self.usages())), wait)
+            }
+        };
+        let decides = |limit: &LimitState<'_>| decision.is_admitted() || own(limit) == wait;
+        match self.limits.iter().any(|limit| limit.full.is_some() && decides(limit)) {
+            true => decision.with_source(Source::FullTable),
+            false => decision,
+        }
+    }
+
+    /// Charges a cost if it fits now or up to `within` later, as far ahead as all limits promise permits.
+    pub fn take(&mut self, cost: Cost, within: Duration) -> Outcome {
+        let wait = self.wait(cost);
+        let promised = |wait: &Duration| {
+            let promises =
+                |it: &LimitState<'_>| it.full.is_none() && *wait <= it.transition.horizon();
+            self.limits.iter().all(promises)
+        };
+        match wait.filter(|wait| wait.is_zero() || *wait <= within && promised(wait)) {
+            Some(delay) => self.charge_after(delay, cost),
+            None => (self.decision(cost, wait), None),
+        }
+    }
+
+    /// Charges a cost that fits after a delay.
+    pub(crate) fn charge_after(&mut self, delay: Duration, cost: Cost) -> Outcome {
+        let charge = |limit: &LimitState<'_>| limit.charge(self.states, delay, cost);
+        let charges: SmallVec<[Option<Charge>; 1]> = self.limits.iter().map(charge).collect();
+        let charges = charges.into_iter().collect::<Option<_>>().map(Charges);
+        (self.decision(cost, Some(Duration::ZERO)), charges)
+    }
+
+    /// Charges as many permits as fit now, at most `most`. If not one fits, this is a refusal with the wait for one.
+    pub fn take_up_to(&mut self, most: Cost) -> Outcome {
+        let fitting = Cost::new(most.get().min(self.usage().remaining()));
+        self.take(fitting.unwrap_or(Cost::ONE), Duration::ZERO)
+    }
+
+    /// Charges a cost to each limit whether or not it fits, up to the limit's own bound. What can be given back is the
+    /// fewest permits that one of them was charged.
+    pub fn charge(&mut self, cost: Cost) -> Outcome {
+        if self.limits.iter().any(|limit| limit.full.is_some()) {
+            return (self.decision(Cost::ONE, self.wait(Cost::ONE)), None);
+        }
+        let charge = |limit: &LimitState<'_>| {
+            let most = limit.transition.most_chargeable(limit.state(self.states), limit.now);
+            limit.charge(self.states, Duration::ZERO, Cost::new(cost.get().min(most)).ok()?)
+        };
+        let charges: SmallVec<[Option<Charge>; 1]> = self.limits.iter().map(charge).collect();
+        let charges: Option<SmallVec<[Charge; 1]>> = charges.into_iter().collect();
+        let charges = charges.map(|mut charges| {
+            let fewest = charges.iter().map(|charge| charge.cost).min().unwrap_or(cost);
+            charges.iter_mut().for_each(|charge| charge.cost = fewest);
+            Charges(charges)
+        });
+        (Decision::admitted(self.usage()), charges)
+    }
+
+    /// Gives back up to `permits` of a charge by these limits, and returns the most that came back to one. Before its
+    /// moment, a charge comes back whole to all limits, or not at all.
+    pub fn refund(&mut self, charges: &Charges, permits: u64) -> u64 {
+        let charges = || self.limits.iter().zip(&charges.0);
+        if !charges().all(|(limit, charge)| limit.may_give_back(self.states, charge, permits)) {
+            return 0;
+        }
+        let back = charges().map(|(limit, charge)| limit.give_back(self.states, charge, permits));
+        back.max().unwrap_or(0)
+    }
+}
+
+impl LimitState<'_> {
+    #[expect(clippy::indexing_slicing, reason = "a limit has one of the states")]
+    fn state<'s>(&self, states: &'s [&mut State]) -> &'s State {
+        states[self.index]
+    }
+
+    /// Returns how long a cost waits from a later moment on, `None` for ever.
+    fn wait(&self, states: &[&mut State], later: Duration, cost: Cost) -> Option<Duration> {
+        let Self { transition, now, .. } = self;
+        let Some(Full { wait, admits }) = self.full else {
+            return transition.wait(self.state(states), now.saturating_add(later), cost);
+        };
+        let from_then = transition.wait(&State::Fresh, now.saturating_add(wait), cost)?;
+        let until_it_fits = wait.saturating_add(from_then).saturating_sub(later);
+        Some(if admits { Duration::ZERO } else { until_it_fits })
+    }
+
+    fn usage(&self, states: &[&mut State]) -> Usage {
+        let Some(Full { wait, admits }) = self.full else {
+            return self.transition.usage(self.state(states), self.now);
+        };
+        let fresh = self.transition.usage(&State::Fresh, self.now.saturating_add(wait));
+        if admits { fresh } else { Usage::new(fresh.burst(), 0, wait) }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "a limit has one of the states")]
+    fn charge(&self, states: &mut [&mut State], delay: Duration, cost: Cost) -> Option<Charge> {
+        let Self { transition, now, full: None, index } = *self else { return None };
+        let at = now.saturating_add(delay);
+        let mark = transition.charge(states[index], now, at, cost);
+        Some(Charge { made: now, at, cost, mark })
+    }
+
+    /// Returns whether a refund counts: not before the charge was made, and before its moment only if all comes back,
+    /// because what is reserved behind it relies on the rest.
+    fn may_give_back(&self, states: &[&mut State], charge: &Charge, permits: u64) -> bool {
+        let Self { transition, now, .. } = *self;
+        let is_whole = || transition.refundable(self.state(states), now, charge, permits).is_whole;
+        self.full.is_none() && now >= charge.made && (now >= charge.at || is_whole())
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "a limit has one of the states")]
+    fn give_back(&self, states: &mut [&mut State], charge: &Charge, permits: u64) -> u64 {
+        let Self { transition, now, index, .. } = *self;
+        let back = transition.refundable(states[index], now, charge, permits).permits;
+        transition.give_back(states[index], now, charge, permits);
+        back
+    }
+}

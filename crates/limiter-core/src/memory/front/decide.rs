@@ -1,0 +1,155 @@
+//! One decision over several limiters in memory that share a clock.
+
+use core::{fmt, time::Duration};
+
+use smallvec::SmallVec;
+
+use super::limiter::MemoryLimiter;
+use crate::{
+    Clock, Cost, Decision, Demand, JointDecision, Key, Source, SystemClock,
+    algorithms::KeyStates,
+    charge::Charged,
+    memory::held::{Place, operate},
+};
+
+/// A cost for a key of a limiter in memory, as one element of a [decision](MemoryLimiter::decide) over several.
+pub struct MemoryDemand<'a, C = SystemClock> {
+    limiter: &'a MemoryLimiter<C>,
+    /// The hash of the key.
+    key: u64,
+    cost: Cost,
+    /// `None` if nothing is charged.
+    charge: Option<Cost>,
+    wants_receipt: bool,
+}
+
+/// Without the hash of the key, which would help a client to compute the seed of the hashes.
+impl<C> fmt::Debug for MemoryDemand<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limiter, cost, .. } = self;
+        f.debug_struct("MemoryDemand")
+            .field("limiter", limiter)
+            .field("cost", cost)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, C: Clock> MemoryDemand<'a, C> {
+    /// Returns the demand without a receipt, for a charge that is never refunded.
+    #[must_use]
+    pub const fn without_receipt(self) -> Self {
+        Self { wants_receipt: false, ..self }
+    }
+
+    /// Returns how many limits it is charged to.
+    fn limits(&self) -> usize {
+        self.limiter.policy().limits().len()
+    }
+
+    fn of_dynamic(demand: &Demand<'a>) -> Option<Self>
+    where
+        C: 'static,
+    {
+        let limiter: &MemoryLimiter<C> = demand.limiter().as_any().downcast_ref()?;
+        let (cost, charge) = (demand.cost(), demand.charge());
+        let (key, wants_receipt) = (limiter.hash(demand.key()), demand.wants_receipt());
+        Some(Self { limiter, key, cost, charge, wants_receipt })
+    }
+}
+
+impl<C: Clock> MemoryLimiter<C> {
+    /// Returns a demand of `cost` for `key`, to be [decided](Self::decide) together with others.
+    pub fn demand<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> MemoryDemand<'_, C> {
+        let key = self.hash(&key.into());
+        MemoryDemand { limiter: self, key, cost, charge: Some(cost), wants_receipt: true }
+    }
+
+    /// Charges all demands if all fit now, or none: what [`decide`](crate::decide) does for limiters in memory, without
+    /// trait objects, and for any number of demands. Two demands for one state are charged in turn.
+    ///
+    /// The limiters have to share a clock: they are [siblings](Self::sibling), or have the default one.
+    ///
+    /// ```
+    /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
+    ///
+    /// let users = MemoryLimiter::new(Policy::gcra("user", Quota::per_minute(60)));
+    /// let tenants = users.sibling(&Policy::fixed_window("tenant", Quota::per_hour(1_000)));
+    /// let decision = MemoryLimiter::decide(&[
+    ///     users.demand("alice", Cost::ONE),
+    ///     tenants.demand("acme", Cost::ONE),
+    /// ]);
+    /// assert!(decision.is_admitted());
+    /// assert_eq!(users.peek("alice").remaining(), 59);
+    /// ```
+    pub fn decide(demands: &[MemoryDemand<'_, C>]) -> JointDecision {
+        let mut places = SmallVec::<[Place<'_>; 4]>::new();
+        let mut refusals = SmallVec::<[Option<Decision>; 4]>::new();
+        for MemoryDemand { limiter, key, cost, charge, .. } in demands {
+            // Waiters come first.
+            let refusal = limiter.refusal(*key, *cost).map(|refusal| refusal.decision);
+            refusals.push(refusal);
+            let own = limiter.states().places(limiter.limits(), *key);
+            places.extend(own.map(|place| Place { only_asks: charge.is_none(), ..place }));
+        }
+        let mut joint = JointDecision::default();
+        operate(&places, None, |states| {
+            let waits = waits(demands, states);
+            let is_now = |wait: &Option<Duration>| *wait == Some(Duration::ZERO);
+            let fits = refusals.iter().all(Option::is_none) && waits.iter().all(is_now);
+            let mut limits = 0..0;
+            for (index, (demand, wait)) in demands.iter().zip(waits).enumerate() {
+                limits = limits.end..limits.end + demand.limits();
+                let mut own = states.of(limits.clone());
+                let refusal = refusals.get(index).copied().flatten();
+                let (decision, charges) = match demand.charge.filter(|_| fits) {
+                    Some(charge) => own.charge_after(Duration::ZERO, charge),
+                    None => (refusal.unwrap_or_else(|| own.decision(demand.cost, wait)), None),
+                };
+                let states = demand.limiter.states();
+                if decision.source() == Source::FullTable && (fits || !decision.is_admitted()) {
+                    states.tables.count_full();
+                }
+                joint.decisions.push(Some(decision));
+                if let Some(charges) = charges.filter(|_| demand.wants_receipt) {
+                    let charged = Charged { charges, epoch: states.tables.epoch.get() };
+                    let receipt = states.receipt(demand.limiter.limits(), demand.key, charged);
+                    joint.receipts.push((index, receipt));
+                }
+            }
+        });
+        joint
+    }
+}
+
+/// Returns how long each demand waits, if those before it that share its states are charged.
+fn waits<C: Clock>(
+    demands: &[MemoryDemand<'_, C>],
+    states: &mut KeyStates<'_, '_>,
+) -> SmallVec<[Option<Duration>; 4]> {
+    let copies = states.are_shared().then(|| states.copies());
+    let mut limits = 0..0;
+    let waits = demands.iter().map(|demand| {
+        limits = limits.end..limits.end + demand.limits();
+        let mut own = states.of(limits.clone());
+        let wait = own.wait(demand.cost);
+        if let Some(charge) =
+            demand.charge.filter(|_| copies.is_some() && wait == Some(Duration::ZERO))
+        {
+            let _ = own.charge_after(Duration::ZERO, charge);
+        }
+        wait
+    });
+    let waits = waits.collect();
+    if let Some(copies) = copies {
+        states.restore(copies);
+    }
+    waits
+}
+
+/// Does what [`MemoryLimiter::decide`] does. Returns `None` if a demand is not for a limiter in memory with this clock: a
+/// limiter of another crate has passed on the id of one.
+pub(super) fn decide_dynamic<C: Clock + 'static>(demands: &[Demand<'_>]) -> Option<JointDecision> {
+    let demands: Option<SmallVec<[_; 4]>> =
+        demands.iter().map(MemoryDemand::<C>::of_dynamic).collect();
+    Some(MemoryLimiter::decide(&demands?))
+}
