@@ -119,8 +119,12 @@ impl Table {
 
     /// Makes the state of a key fresh.
     pub(super) fn reset(&self, hash: u64) {
-        for index in self.lines_of(hash) {
-            if let Some(state) = self.lock(index).reset(hash) {
+        let [one, other] = self.lines_of(hash);
+        // Both at once: a key that moved from one to the other would be reset twice.
+        let lower = self.lock(one.min(other));
+        let upper = (one != other).then(|| self.lock(one.max(other)));
+        for mut line in [Some(lower), upper].into_iter().flatten() {
+            if let Some(state) = line.reset(hash) {
                 self.forget(&state);
             }
         }
