@@ -128,8 +128,12 @@ impl<'s, 'a> KeyStates<'s, 'a> {
 
     /// Returns the usage of the limit with the fewest permits left.
     #[must_use]
+    #[inline]
     pub fn usage(&self) -> Usage {
-        Usage::fewest_remaining(self.usages())
+        match self.limits {
+            [limit] => limit.usage(self.states),
+            _ => Usage::fewest_remaining(self.usages()),
+        }
     }
 
     fn usages(&self) -> impl Iterator<Item = Usage> {
@@ -139,13 +143,17 @@ impl<'s, 'a> KeyStates<'s, 'a> {
 
     /// Returns the time until a cost fits all limits, `None` for ever.
     #[must_use]
+    #[inline]
     pub fn wait(&self, cost: Cost) -> Option<Duration> {
+        if let [limit] = self.limits {
+            return limit.wait(self.states, Duration::ZERO, cost);
+        }
         let longest_from = |later| {
             let mut waits = self.limits.iter().map(|limit| limit.wait(self.states, later, cost));
             waits.try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?)))
         };
         let first = longest_from(Duration::ZERO)?;
-        if first.is_zero() || self.limits.len() == 1 {
+        if first.is_zero() {
             return Some(first);
         }
         // The slots of a paced limit, of which there is at most one, may miss the longest wait. What the others admit,
@@ -155,13 +163,15 @@ impl<'s, 'a> KeyStates<'s, 'a> {
 
     /// Returns the decision on a cost that has to wait so long, with the present usage.
     #[must_use]
+    #[inline]
     pub fn decision(&self, cost: Cost, wait: Option<Duration>) -> Decision {
         let own = |limit: &LimitState<'_>| limit.wait(self.states, Duration::ZERO, cost);
-        let decision = match wait {
-            Some(Duration::ZERO) => Decision::admitted(self.usage()),
-            _ => {
-                let waits = self.limits.iter().map(own);
-                Decision::refused(Usage::longest_wait(waits.zip(self.usages())), wait)
+        let decision = match (wait, self.limits) {
+            (Some(Duration::ZERO), _) => Decision::admitted(self.usage()),
+            (_, [limit]) => Decision::refused(limit.usage(self.states), wait),
+            (_, limits) => {
+                let waits = limits.iter().map(own).zip(self.usages());
+                Decision::refused(Usage::longest_wait(waits), wait)
             }
         };
         let decides = |limit: &LimitState<'_>| decision.is_admitted() || own(limit) == wait;
@@ -172,6 +182,7 @@ impl<'s, 'a> KeyStates<'s, 'a> {
     }
 
     /// Charges a cost if it fits now or up to `within` later, as far ahead as all limits promise permits.
+    #[inline]
     pub fn take(&mut self, cost: Cost, within: Duration) -> Outcome {
         let wait = self.wait(cost);
         let promised = |wait: &Duration| {
@@ -186,11 +197,25 @@ impl<'s, 'a> KeyStates<'s, 'a> {
     }
 
     /// Charges a cost that fits after a delay.
+    #[inline]
     pub(crate) fn charge_after(&mut self, delay: Duration, cost: Cost) -> Outcome {
-        let charge = |limit: &LimitState<'_>| limit.charge(self.states, delay, cost);
-        let charges: SmallVec<[Option<Charge>; 1]> = self.limits.iter().map(charge).collect();
-        let charges = charges.into_iter().collect::<Option<_>>().map(Charges);
+        let charges = self.charge_each(|limit, states| limit.charge(states, delay, cost));
         (self.decision(cost, Some(Duration::ZERO)), charges)
+    }
+
+    /// Charges each limit, and returns the charges if all have one.
+    #[inline]
+    fn charge_each(
+        &mut self,
+        charge: impl Fn(&LimitState<'_>, &mut [&'a mut State]) -> Option<Charge>,
+    ) -> Option<Charges> {
+        let mut charges = SmallVec::new();
+        for limit in self.limits {
+            if let Some(charge) = charge(limit, self.states) {
+                charges.push(charge);
+            }
+        }
+        (charges.len() == self.limits.len()).then_some(Charges(charges))
     }
 
     /// Charges as many permits as fit now, at most `most`. If not one fits, this is a refusal with the wait for one.
@@ -205,13 +230,11 @@ impl<'s, 'a> KeyStates<'s, 'a> {
         if self.limits.iter().any(|limit| limit.full.is_some()) {
             return (self.decision(Cost::ONE, self.wait(Cost::ONE)), None);
         }
-        let charge = |limit: &LimitState<'_>| {
-            let most = limit.transition.most_chargeable(limit.state(self.states), limit.now);
-            limit.charge(self.states, Duration::ZERO, Cost::new(cost.get().min(most)).ok()?)
-        };
-        let charges: SmallVec<[Option<Charge>; 1]> = self.limits.iter().map(charge).collect();
-        let charges: Option<SmallVec<[Charge; 1]>> = charges.into_iter().collect();
-        let charges = charges.map(|mut charges| {
+        let charges = self.charge_each(|limit, states| {
+            let most = limit.transition.most_chargeable(limit.state(states), limit.now);
+            limit.charge(states, Duration::ZERO, Cost::new(cost.get().min(most)).ok()?)
+        });
+        let charges = charges.map(|Charges(mut charges)| {
             let fewest = charges.iter().map(|charge| charge.cost).min().unwrap_or(cost);
             charges.iter_mut().for_each(|charge| charge.cost = fewest);
             Charges(charges)
@@ -233,11 +256,13 @@ impl<'s, 'a> KeyStates<'s, 'a> {
 
 impl LimitState<'_> {
     #[expect(clippy::indexing_slicing, reason = "a limit has one of the states")]
+    #[inline]
     fn state<'s>(&self, states: &'s [&mut State]) -> &'s State {
         states[self.index]
     }
 
     /// Returns how long a cost waits from a later moment on, `None` for ever.
+    #[inline]
     fn wait(&self, states: &[&mut State], later: Duration, cost: Cost) -> Option<Duration> {
         let Self { transition, now, .. } = self;
         let Some(Full { wait, admits }) = self.full else {
@@ -248,6 +273,7 @@ impl LimitState<'_> {
         Some(if admits { Duration::ZERO } else { until_it_fits })
     }
 
+    #[inline]
     fn usage(&self, states: &[&mut State]) -> Usage {
         let Some(Full { wait, admits }) = self.full else {
             return self.transition.usage(self.state(states), self.now);
@@ -257,6 +283,7 @@ impl LimitState<'_> {
     }
 
     #[expect(clippy::indexing_slicing, reason = "a limit has one of the states")]
+    #[inline]
     fn charge(&self, states: &mut [&mut State], delay: Duration, cost: Cost) -> Option<Charge> {
         let Self { transition, now, full: None, index } = *self else { return None };
         let at = now.saturating_add(delay);

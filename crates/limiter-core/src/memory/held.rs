@@ -12,12 +12,13 @@ use super::{
     full::OnFull,
     table::{Line, Table, Taken},
     tables::{Store, Tables},
-    words::{self, Words},
+    words::{self, OwnSlot, Words},
 };
 use crate::{
     Clock, LimiterId, Timestamp,
     algorithms::{AnyTransition, Full, KeyStates, LimitState, State, Tat, Transition},
     sync::MutexGuard,
+    ticks::ticks,
 };
 
 /// Where a key's state under a limit is.
@@ -61,53 +62,151 @@ type Lines<'a> = SmallVec<[(LimiterId, usize, MutexGuard<'a, Line>); 4]>;
 /// the operation charges it.
 ///
 /// The clock is read when all states are held, so that none is later than the present unless the clock steps back.
+#[inline]
 pub(crate) fn operate<R>(
     places: &[Place<'_>],
     due: Option<Timestamp>,
-    operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
+    mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
-    if let [place] = places
-        && let Some(Store::Table(table)) = place.tables.store(place.transition)
-    {
-        // In the common case, nothing has to be moved.
-        let [first, _] = table.lines_of(place.hash);
-        let mut line = table.lock(first);
-        if let Some((slot, state)) = line.state(place.hash)
-            && table.has_spare(state)
-        {
-            let now = place.now();
-            let counted = table.entries(state);
-            let at = place.advance(state, now, due);
-            let counted = counted + table.reserve(state);
-            let limit = LimitState { transition: place.transition, index: 0, now: at, full: None };
-            let result = operation(&mut KeyStates::new(&mut [&mut *state], &[limit]));
-            table.settle(counted, state);
-            let end = now.saturating_add(place.transition.fresh_after(state, now));
-            line.set_end(slot, end);
-            return result;
+    let [place] = places else { return operate_on_many(places, due, operation) };
+    match place.tables.store(place.transition) {
+        Some(Store::Table(table)) => {
+            let [first, _] = table.lines_of(place.hash);
+            let mut line = table.lock(first);
+            if let Some((slot, state)) = line.state(place.hash)
+                && table.has_spare(state)
+            {
+                // The common case: nothing has to be moved.
+                let now = place.now();
+                let counted = table.entries(state);
+                let at = place.advance(state, now, due);
+                let counted = counted + table.reserve(state);
+                let result =
+                    operation(&mut KeyStates::new(&mut [&mut *state], &[place.limit(at, None)]));
+                table.settle(counted, state);
+                let end = now.saturating_add(place.transition.fresh_after(state, now));
+                line.set_end(slot, end);
+                return result;
+            }
+            drop(line);
+            operate_on_all(places, due, operation)
         }
+        Some(Store::Words(words, _)) => {
+            let _lock = words.lock(words.lock_of(place.hash));
+            let mut lines = Lines::new();
+            let mut held = Held::of(place, &mut lines);
+            held.now = place.now();
+            held.find_room(&mut lines);
+            held.advance(due, &mut lines);
+            let limit = place.limit(held.at, held.full);
+            let result = operation(&mut KeyStates::new(&mut [&mut held.state], &[limit]));
+            held.put(&mut lines);
+            result
+        }
+        None => operate_on_all(places, due, operation),
     }
-    let (mut operation, mut result) = (Some(operation), None);
-    operate_on_all(places, due, &mut |states| {
-        result = operation.take().map(|operation| operation(states));
-    });
-    #[expect(clippy::expect_used, reason = "it runs once")]
-    result.expect("the operation has run")
 }
 
 #[inline(never)]
-fn operate_on_all(
+fn operate_on_many<R>(
     places: &[Place<'_>],
     due: Option<Timestamp>,
-    operation: &mut dyn FnMut(&mut KeyStates<'_, '_>),
-) {
+    mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
+) -> R {
+    let at_once = || operate_without_locks(places, &mut operation);
+    match due.is_none().then(at_once).flatten() {
+        Some(result) => result,
+        None => operate_on_all(places, due, operation),
+    }
+}
+
+/// A debt by GCRA that was read without a lock.
+struct Read<'a> {
+    words: &'a Words,
+    slot: OwnSlot<'a>,
+    before: Tat,
+    state: State,
+}
+
+/// Operates on copies of debts by GCRA in the common case: all keys have their slots, and no other thread changes them
+/// meanwhile. Returns `None` in any other case, and if the operation lowers a debt. Nothing is charged then.
+fn operate_without_locks<R>(
+    places: &[Place<'_>],
+    operation: &mut impl FnMut(&mut KeyStates<'_, '_>) -> R,
+) -> Option<R> {
+    let mut reads = SmallVec::<[Read<'_>; 4]>::new();
+    for (index, place) in places.iter().enumerate() {
+        let Some(Store::Words(words, _)) = place.tables.store(place.transition) else {
+            return None;
+        };
+        let slot = words.own(place.hash)?;
+        let before = slot.tat()?;
+        reads.push(Read { words, slot, before, state: State::Gcra(before) });
+        if places.iter().take(index).any(|other| other.has_state_of(place)) {
+            return None;
+        }
+    }
+    let mut limits = SmallVec::<[LimitState<'_>; 4]>::new();
+    let mut states = SmallVec::<[&mut State; 4]>::new();
+    let mut times = Times::default();
+    for (index, (place, read)) in places.iter().zip(&mut reads).enumerate() {
+        let now = times.of(place);
+        if !place.transition.is_possible(&read.state, now) {
+            return None;
+        }
+        limits.push(LimitState { index, ..place.limit(now, None) });
+        states.push(&mut read.state);
+    }
+    let result = operation(&mut KeyStates::new(&mut states, &limits));
+    drop(states);
+    let is_raised =
+        |read: &Read<'_>| read.after() == read.before || read.slot.raise(read.before, read.after());
+    let Some(raced) = reads.iter().position(|read| !is_raised(read)) else { return Some(result) };
+    for ((read, place), limit) in reads.iter().zip(places).zip(&limits).take(raced) {
+        let now = ticks(limit.now);
+        let charged = read.after().debt(now) - read.before.debt(now);
+        read.words.lower(place.hash, charged, limit.now);
+    }
+    None
+}
+
+impl Read<'_> {
+    fn after(&self) -> Tat {
+        if let State::Gcra(tat) = self.state { tat } else { self.before }
+    }
+}
+
+/// The two times that the clock of a list shows, each of which is read once.
+#[derive(Default)]
+struct Times {
+    monotonic: Option<Timestamp>,
+    unix: Option<Timestamp>,
+}
+
+impl Times {
+    fn of(&mut self, place: &Place<'_>) -> Timestamp {
+        let Self { monotonic, unix } = self;
+        let time = if place.tables.reads_unix_time() { unix } else { monotonic };
+        *time.get_or_insert_with(|| place.now())
+    }
+}
+
+/// Operates on states that are all held.
+#[inline(never)]
+fn operate_on_all<R>(
+    places: &[Place<'_>],
+    due: Option<Timestamp>,
+    mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
+) -> R {
     let mut locks = SmallVec::<[(LimiterId, usize, &Words); 4]>::new();
     let mut indices = SmallVec::<[(LimiterId, usize, &Table); 8]>::new();
     for Place { tables, transition, hash, .. } in places {
         match tables.store(transition) {
             Some(Store::Words(words, _)) => locks.push((tables.id, words.lock_of(*hash), words)),
             Some(Store::Table(table)) => {
-                indices.extend(table.lines_of(*hash).map(|index| (tables.id, index, table)));
+                let [one, other] = table.lines_of(*hash);
+                indices.push((tables.id, one, table));
+                indices.push((tables.id, other, table));
             }
             None => {}
         }
@@ -116,27 +215,28 @@ fn operate_on_all(
     locks.dedup_by_key(|(id, index, _)| (*id, *index));
     indices.sort_unstable_by_key(|(id, index, _)| (*id, *index));
     indices.dedup_by_key(|(id, index, _)| (*id, *index));
-    let locks = locks.into_iter().map(|(_, index, words)| words.lock(index));
-    let _locks: SmallVec<[MutexGuard<'_, ()>; 4]> = locks.collect();
-    let lines = indices.into_iter().map(|(id, index, table)| (id, index, table.lock(index)));
-    let mut lines: Lines<'_> = lines.collect();
+    let mut guards = SmallVec::<[MutexGuard<'_, ()>; 4]>::new();
+    for (_, index, words) in locks {
+        guards.push(words.lock(index));
+    }
+    let mut lines = Lines::new();
+    for (id, index, table) in indices {
+        lines.push((id, index, table.lock(index)));
+    }
 
-    let mut held: SmallVec<[Held<'_>; 4]> = SmallVec::new();
-    let mut limits: SmallVec<[LimitState<'_>; 4]> = SmallVec::new();
+    let mut held = SmallVec::<[Held<'_>; 4]>::new();
+    let mut limits = SmallVec::<[LimitState<'_>; 4]>::new();
     for place in places {
         let known = held.iter().position(|it| it.place.has_state_of(place));
         let index = known.unwrap_or(held.len());
-        let transition = place.transition;
-        limits.push(LimitState { transition, index, now: Timestamp::ZERO, full: None });
+        limits.push(LimitState { index, ..place.limit(Timestamp::ZERO, None) });
         if known.is_none() {
             held.push(Held::of(place, &mut lines));
         }
     }
-    // The places of a list share a clock, which shows two times.
-    let mut times = [None; 2];
+    let mut times = Times::default();
     for it in &mut held {
-        let time = &mut times[usize::from(it.place.tables.reads_unix_time())];
-        it.now = *time.get_or_insert_with(|| it.place.now());
+        it.now = times.of(it.place);
         it.find_room(&mut lines);
         it.advance(due, &mut lines);
     }
@@ -145,13 +245,16 @@ fn operate_on_all(
             (limit.now, limit.full) = (it.at, it.full.filter(|_| !place.only_asks));
         }
     }
-    let mut states: SmallVec<[&mut State; 4]> = SmallVec::new();
-    states.extend(held.iter_mut().map(|it| &mut it.state));
-    operation(&mut KeyStates::new(&mut states, &limits));
+    let mut states = SmallVec::<[&mut State; 4]>::new();
+    for it in &mut held {
+        states.push(&mut it.state);
+    }
+    let result = operation(&mut KeyStates::new(&mut states, &limits));
     drop(states);
     for it in held {
         it.put(&mut lines);
     }
+    result
 }
 
 impl Place<'_> {
@@ -161,6 +264,11 @@ impl Place<'_> {
 
     fn now(&self) -> Timestamp {
         self.tables.now(self.clock)
+    }
+
+    fn limit(&self, now: Timestamp, full: Option<Full>) -> LimitState<'_> {
+        let full = full.filter(|_| !self.only_asks);
+        LimitState { transition: self.transition, index: 0, now, full }
     }
 
     /// Advances a state to the present, or to the moment when a waiter was `due` if the state is possible then. Returns

@@ -62,9 +62,15 @@ impl<'a> States<'a> {
         limits: &Limits,
         key: u64,
         due: Option<Timestamp>,
-        operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
+        operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
     ) -> R {
-        let places: SmallVec<[Place<'_>; 2]> = self.places(limits, key).collect();
+        if let [(transition, salt)] = limits.salted.as_slice() {
+            return operate(&[self.place(transition, key ^ salt)], due, operation);
+        }
+        let mut places = SmallVec::<[Place<'_>; 4]>::new();
+        for place in self.places(limits, key) {
+            places.push(place);
+        }
         operate(&places, due, operation)
     }
 
@@ -75,7 +81,7 @@ impl<'a> States<'a> {
         limits: &Limits,
         key: u64,
         due: Option<Timestamp>,
-        operation: impl FnOnce(&mut KeyStates<'_, '_>) -> (Decision, Option<Charges>),
+        mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> (Decision, Option<Charges>),
     ) -> Outcome {
         let outcome = self.operate(limits, key, due, |states| {
             let (decision, charges) = operation(states);

@@ -83,10 +83,7 @@ impl Words {
         now: Timestamp,
         cost: Cost,
     ) -> Option<(Decision, u64)> {
-        let tag = tag(hash);
-        let has_tag = |slot: &&Slot| slot.tag() == tag;
-        let in_others = || self.others(hash).iter().flat_map(|line| &line.0).find(has_tag);
-        let slot = self.first(hash).0.iter().find(has_tag).or_else(in_others)?;
+        let OwnSlot { slot, tag } = self.own(hash)?;
         loop {
             let found = slot.word();
             if found == BUSY {
@@ -104,6 +101,16 @@ impl Words {
         }
     }
 
+    /// Returns the slot of a key that has one.
+    #[inline(always)]
+    pub(super) fn own(&self, hash: u64) -> Option<OwnSlot<'_>> {
+        let tag = tag(hash);
+        let has_tag = |slot: &&Slot| slot.tag() == tag;
+        let in_others = || self.others(hash).iter().flat_map(|line| &line.0).find(has_tag);
+        let slot = self.first(hash).0.iter().find(has_tag).or_else(in_others)?;
+        Some(OwnSlot { slot, tag })
+    }
+
     /// Returns the index of the lock of a key against other keys that take or leave a slot.
     pub(super) fn lock_of(&self, hash: u64) -> usize {
         index(hash, self.locks.len())
@@ -117,7 +124,8 @@ impl Words {
     /// Holds the slot of a key that has one. The key is locked.
     pub(super) fn hold(&self, hash: u64) -> Option<Held<'_>> {
         loop {
-            let (slot, found) = self.find(hash)?;
+            let OwnSlot { slot, tag } = self.own(hash)?;
+            let found = (tag, slot.word());
             if slot.hold(found) {
                 return Some(Held { slot, found });
             }
@@ -132,6 +140,15 @@ impl Words {
             if slot.hold(found) {
                 return Some(Held { slot, found });
             }
+        }
+    }
+
+    /// Lowers the debt of a key by some of the ticks that were just charged.
+    pub(super) fn lower(&self, hash: u64, ticks: u64, now: Timestamp) {
+        let _lock = self.lock(self.lock_of(hash));
+        if let Some(held) = self.hold(hash) {
+            let word = held.found.1.wrapping_sub(ticks);
+            held.release(hash, Tat(Some(word)), now);
         }
     }
 
@@ -156,14 +173,6 @@ impl Words {
                 slot.release(found.0, now.wrapping_add(reach));
             }
             true
-        })
-    }
-
-    /// Returns the slot of a key that has one.
-    fn find(&self, hash: u64) -> Option<Found<'_>> {
-        self.slots(hash).find_map(|slot| {
-            let found = slot.found();
-            (found.0 == tag(hash)).then_some((slot, found))
         })
     }
 
@@ -204,6 +213,28 @@ impl Words {
     pub(super) fn free_after(&self, hash: u64, now: Timestamp) -> Duration {
         let ends = self.slots(hash).map(Slot::word).filter(|word| *word != BUSY);
         time(ends.map(|word| left(word, ticks(now))).min().unwrap_or(0))
+    }
+}
+
+/// The slot of a key, as long as it has this tag.
+#[derive(Clone, Copy)]
+pub(super) struct OwnSlot<'a> {
+    slot: &'a Slot,
+    tag: u64,
+}
+
+impl OwnSlot<'_> {
+    /// Returns the debt, unless another thread holds the slot or has changed its owner.
+    pub(super) fn tat(self) -> Option<Tat> {
+        let word = self.slot.word();
+        (word != BUSY && self.slot.tag() == self.tag).then_some(Tat(Some(word)))
+    }
+
+    /// Raises the debt that was found, and returns whether it counts: no other thread has changed it or the owner.
+    pub(super) fn raise(self, found: Tat, raised: Tat) -> bool {
+        let (Some(found), Some(raised)) = (found.0, raised.0) else { return false };
+        let is_higher = left(raised, found) > 0;
+        is_higher && self.slot.charge(found, raised) && self.slot.tag() == self.tag
     }
 }
 

@@ -41,6 +41,19 @@ impl<'a, C: Clock> MemoryDemand<'a, C> {
         Self { wants_receipt: false, ..self }
     }
 
+    /// Decides on this demand alone.
+    fn decide(&self) -> JointDecision {
+        let mut joint = JointDecision::default();
+        if self.wants_receipt {
+            let reservation = self.limiter.reserve_hash(self.key, self.cost, Duration::ZERO);
+            joint.decisions.push(Some(reservation.decision()));
+            joint.receipts.extend(reservation.into_receipt().map(|receipt| (0, receipt)));
+        } else {
+            joint.decisions.push(Some(self.limiter.check_hash(self.key, self.cost)));
+        }
+        joint
+    }
+
     /// Returns how many limits it is charged to.
     fn limits(&self) -> usize {
         self.limiter.policy().limits().len()
@@ -82,17 +95,23 @@ impl<C: Clock> MemoryLimiter<C> {
     /// assert_eq!(users.peek("alice").remaining(), 59);
     /// ```
     pub fn decide(demands: &[MemoryDemand<'_, C>]) -> JointDecision {
+        if let [demand] = demands
+            && demand.charge == Some(demand.cost)
+        {
+            return demand.decide();
+        }
         let mut places = SmallVec::<[Place<'_>; 4]>::new();
         let mut refusals = SmallVec::<[Option<Decision>; 4]>::new();
         for MemoryDemand { limiter, key, cost, charge, .. } in demands {
             // Waiters come first.
             let refusal = limiter.refusal(*key, *cost).map(|refusal| refusal.decision);
             refusals.push(refusal);
-            let own = limiter.states().places(limiter.limits(), *key);
-            places.extend(own.map(|place| Place { only_asks: charge.is_none(), ..place }));
+            for place in limiter.states().places(limiter.limits(), *key) {
+                places.push(Place { only_asks: charge.is_none(), ..place });
+            }
         }
-        let mut joint = JointDecision::default();
         operate(&places, None, |states| {
+            let mut joint = JointDecision::default();
             let waits = waits(demands, states);
             let is_now = |wait: &Option<Duration>| *wait == Some(Duration::ZERO);
             let fits = refusals.iter().all(Option::is_none) && waits.iter().all(is_now);
@@ -116,8 +135,8 @@ impl<C: Clock> MemoryLimiter<C> {
                     joint.receipts.push((index, receipt));
                 }
             }
-        });
-        joint
+            joint
+        })
     }
 }
 

@@ -192,16 +192,7 @@ impl<C: Clock> MemoryLimiter<C> {
         cost: Cost,
         within: Duration,
     ) -> Reservation {
-        let (key, epoch) = (self.hash(&key.into()), self.shared.tables.epoch.get());
-        let outcome = match self.check_without_lock(key, cost) {
-            Some((decision, charge)) if decision.is_admitted() || within.is_zero() => {
-                let charged = || Charged { charges: charge.into(), epoch };
-                let charged = decision.is_admitted().then(charged);
-                Outcome { decision, now: charge.made, charged }
-            }
-            _ => self.take(key, cost, within),
-        };
-        self.reservation(key, outcome, cost.get())
+        self.reserve_hash(self.hash(&key.into()), cost, within)
     }
 
     /// Charges as many permits as fit now, at most `most`, and returns how many: see
@@ -349,11 +340,24 @@ impl<C: Clock> MemoryLimiter<C> {
     }
 
     #[inline(never)]
-    fn check_hash(&self, key: u64, cost: Cost) -> Decision {
+    pub(super) fn check_hash(&self, key: u64, cost: Cost) -> Decision {
         match self.check_without_lock(key, cost) {
             Some((decision, _)) => decision,
             None => self.take(key, cost, Duration::ZERO).decision,
         }
+    }
+
+    pub(super) fn reserve_hash(&self, key: u64, cost: Cost, within: Duration) -> Reservation {
+        let epoch = self.shared.tables.epoch.get();
+        let outcome = match self.check_without_lock(key, cost) {
+            Some((decision, charge)) if decision.is_admitted() || within.is_zero() => {
+                let charged = || Charged { charges: charge.into(), epoch };
+                let charged = decision.is_admitted().then(charged);
+                Outcome { decision, now: charge.made, charged }
+            }
+            _ => self.take(key, cost, within),
+        };
+        self.reservation(key, outcome, cost.get())
     }
 
     /// Charges `cost` to a key if it fits now, by GCRA in the common case: the key has a slot, and nobody waits. Returns
