@@ -126,7 +126,7 @@ pub(crate) struct Taken {
     /// The hash of the key.
     pub(crate) key: u64,
     /// By which it was charged, each with the hash of its state.
-    pub(crate) limits: SmallVec<[(AnyTransition, u64); 1]>,
+    pub(crate) states: SmallVec<[(AnyTransition, u64); 1]>,
     pub(crate) charged: Charged,
 }
 

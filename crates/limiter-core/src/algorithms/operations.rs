@@ -12,7 +12,7 @@ use crate::{Cost, Decision, Source, Timestamp, Usage, charge::Charge};
 pub struct KeyStates<'s, 'a> {
     /// In any order. Two limits may share a state.
     states: &'s mut [&'a mut State],
-    limits: &'s [LimitState<'a>],
+    limits: &'s mut [LimitState<'a>],
 }
 
 /// A state under one limit, which was [advanced](Transition::advance) to its present.
@@ -24,6 +24,7 @@ pub(crate) struct LimitState<'a> {
     pub(crate) now: Timestamp,
     /// If the key has no state, why.
     pub(crate) full: Option<Full>,
+    pub(crate) charge: Option<Charge>,
 }
 
 /// A key has no state, because its table has no room for one.
@@ -38,9 +39,6 @@ pub(crate) struct Full {
 /// What an operation charged: as much to each limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charges(pub(crate) SmallVec<[Charge; 1]>);
-
-/// A decision, and what was charged by it: `None` if nothing was, or if a limit had no state that could be.
-pub type Outcome = (Decision, Option<Charges>);
 
 impl Charges {
     /// Returns when the permits may be used.
@@ -58,7 +56,9 @@ impl Charges {
 
 impl From<Charge> for Charges {
     fn from(charge: Charge) -> Self {
-        Self([charge].into_iter().collect())
+        let mut charges = SmallVec::new();
+        charges.push(charge);
+        Self(charges)
     }
 }
 
@@ -74,20 +74,20 @@ pub fn operate<R>(
     let mut own = SmallVec::<[&mut State; 1]>::new();
     for (index, (transition, state)) in limits.iter().zip(states).enumerate() {
         transition.advance(state, now);
-        at_present.push(LimitState { transition, index, now, full: None });
+        at_present.push(LimitState::new(transition, index, now));
         own.push(state);
     }
-    operation(&mut KeyStates::new(&mut own, &at_present))
+    operation(&mut KeyStates::new(&mut own, &mut at_present))
 }
 
 impl<'s, 'a> KeyStates<'s, 'a> {
-    pub(crate) fn new(states: &'s mut [&'a mut State], limits: &'s [LimitState<'a>]) -> Self {
+    pub(crate) fn new(states: &'s mut [&'a mut State], limits: &'s mut [LimitState<'a>]) -> Self {
         Self { states, limits }
     }
 
     /// Returns the states under some of the limits.
     pub(crate) fn of(&mut self, limits: Range<usize>) -> KeyStates<'_, 'a> {
-        KeyStates { states: self.states, limits: self.limits.get(limits).unwrap_or_default() }
+        KeyStates { states: self.states, limits: self.limits.get_mut(limits).unwrap_or_default() }
     }
 
     /// Returns the present under the first limit.
@@ -119,10 +119,13 @@ impl<'s, 'a> KeyStates<'s, 'a> {
         self.states.iter().map(|state| State::clone(state)).collect()
     }
 
-    /// Replaces all states.
+    /// Replaces all states, of which nothing is charged any more.
     pub(crate) fn restore(&mut self, copies: SmallVec<[State; 4]>) {
         for (state, copy) in self.states.iter_mut().zip(copies) {
             **state = copy;
+        }
+        for limit in &mut *self.limits {
+            limit.charge = None;
         }
     }
 
@@ -130,7 +133,7 @@ impl<'s, 'a> KeyStates<'s, 'a> {
     #[must_use]
     #[inline]
     pub fn usage(&self) -> Usage {
-        match self.limits {
+        match &*self.limits {
             [limit] => limit.usage(self.states),
             _ => Usage::fewest_remaining(self.usages()),
         }
@@ -145,7 +148,7 @@ impl<'s, 'a> KeyStates<'s, 'a> {
     #[must_use]
     #[inline]
     pub fn wait(&self, cost: Cost) -> Option<Duration> {
-        if let [limit] = self.limits {
+        if let [limit] = &*self.limits {
             return limit.wait(self.states, Duration::ZERO, cost);
         }
         let longest_from = |later| {
@@ -166,7 +169,7 @@ impl<'s, 'a> KeyStates<'s, 'a> {
     #[inline]
     pub fn decision(&self, cost: Cost, wait: Option<Duration>) -> Decision {
         let own = |limit: &LimitState<'_>| limit.wait(self.states, Duration::ZERO, cost);
-        let decision = match (wait, self.limits) {
+        let decision = match (wait, &*self.limits) {
             (Some(Duration::ZERO), _) => Decision::admitted(self.usage()),
             (_, [limit]) => Decision::refused(limit.usage(self.states), wait),
             (_, limits) => {
@@ -183,7 +186,7 @@ impl<'s, 'a> KeyStates<'s, 'a> {
 
     /// Charges a cost if it fits now or up to `within` later, as far ahead as all limits promise permits.
     #[inline]
-    pub fn take(&mut self, cost: Cost, within: Duration) -> Outcome {
+    pub fn take(&mut self, cost: Cost, within: Duration) -> Decision {
         let wait = self.wait(cost);
         let promised = |wait: &Duration| {
             let promises =
@@ -192,54 +195,53 @@ impl<'s, 'a> KeyStates<'s, 'a> {
         };
         match wait.filter(|wait| wait.is_zero() || *wait <= within && promised(wait)) {
             Some(delay) => self.charge_after(delay, cost),
-            None => (self.decision(cost, wait), None),
+            None => self.decision(cost, wait),
         }
     }
 
     /// Charges a cost that fits after a delay.
     #[inline]
-    pub(crate) fn charge_after(&mut self, delay: Duration, cost: Cost) -> Outcome {
-        let charges = self.charge_each(|limit, states| limit.charge(states, delay, cost));
-        (self.decision(cost, Some(Duration::ZERO)), charges)
+    pub(crate) fn charge_after(&mut self, delay: Duration, cost: Cost) -> Decision {
+        for limit in &mut *self.limits {
+            limit.charge(self.states, delay, cost);
+        }
+        self.decision(cost, Some(Duration::ZERO))
     }
 
-    /// Charges each limit, and returns the charges if all have one.
-    #[inline]
-    fn charge_each(
-        &mut self,
-        charge: impl Fn(&LimitState<'_>, &mut [&'a mut State]) -> Option<Charge>,
-    ) -> Option<Charges> {
+    /// Returns what the last operation charged: `None` if nothing was, or if a limit had no state that could be.
+    #[must_use]
+    pub fn charges(&self) -> Option<Charges> {
         let mut charges = SmallVec::new();
-        for limit in self.limits {
-            if let Some(charge) = charge(limit, self.states) {
-                charges.push(charge);
-            }
+        for limit in &*self.limits {
+            charges.push(limit.charge?);
         }
-        (charges.len() == self.limits.len()).then_some(Charges(charges))
+        Some(Charges(charges))
     }
 
     /// Charges as many permits as fit now, at most `most`. If not one fits, this is a refusal with the wait for one.
-    pub fn take_up_to(&mut self, most: Cost) -> Outcome {
+    pub fn take_up_to(&mut self, most: Cost) -> Decision {
         let fitting = Cost::new(most.get().min(self.usage().remaining()));
         self.take(fitting.unwrap_or(Cost::ONE), Duration::ZERO)
     }
 
     /// Charges a cost to each limit whether or not it fits, up to the limit's own bound. What can be given back is the
     /// fewest permits that one of them was charged.
-    pub fn charge(&mut self, cost: Cost) -> Outcome {
+    pub fn charge(&mut self, cost: Cost) -> Decision {
         if self.limits.iter().any(|limit| limit.full.is_some()) {
-            return (self.decision(Cost::ONE, self.wait(Cost::ONE)), None);
+            return self.decision(Cost::ONE, self.wait(Cost::ONE));
         }
-        let charges = self.charge_each(|limit, states| {
-            let most = limit.transition.most_chargeable(limit.state(states), limit.now);
-            limit.charge(states, Duration::ZERO, Cost::new(cost.get().min(most)).ok()?)
-        });
-        let charges = charges.map(|Charges(mut charges)| {
-            let fewest = charges.iter().map(|charge| charge.cost).min().unwrap_or(cost);
-            charges.iter_mut().for_each(|charge| charge.cost = fewest);
-            Charges(charges)
-        });
-        (Decision::admitted(self.usage()), charges)
+        for limit in &mut *self.limits {
+            let most = limit.transition.most_chargeable(limit.state(self.states), limit.now);
+            if let Ok(cost) = Cost::new(cost.get().min(most)) {
+                limit.charge(self.states, Duration::ZERO, cost);
+            }
+        }
+        let charges = || self.limits.iter().filter_map(|limit| limit.charge);
+        let fewest = charges().map(|charge| charge.cost).min().unwrap_or(cost);
+        for charge in self.limits.iter_mut().filter_map(|limit| limit.charge.as_mut()) {
+            charge.cost = fewest;
+        }
+        Decision::admitted(self.usage())
     }
 
     /// Gives back up to `permits` of a charge by these limits, and returns the most that came back to one. Before its
@@ -254,7 +256,11 @@ impl<'s, 'a> KeyStates<'s, 'a> {
     }
 }
 
-impl LimitState<'_> {
+impl<'a> LimitState<'a> {
+    pub(crate) fn new(transition: &'a AnyTransition, index: usize, now: Timestamp) -> Self {
+        Self { transition, index, now, full: None, charge: None }
+    }
+
     #[expect(clippy::indexing_slicing, reason = "a limit has one of the states")]
     #[inline]
     fn state<'s>(&self, states: &'s [&mut State]) -> &'s State {
@@ -282,13 +288,15 @@ impl LimitState<'_> {
         if admits { fresh } else { Usage::new(fresh.burst(), 0, wait) }
     }
 
+    /// Charges a cost for a later moment, unless there is no state.
     #[expect(clippy::indexing_slicing, reason = "a limit has one of the states")]
     #[inline]
-    fn charge(&self, states: &mut [&mut State], delay: Duration, cost: Cost) -> Option<Charge> {
-        let Self { transition, now, full: None, index } = *self else { return None };
-        let at = now.saturating_add(delay);
-        let mark = transition.charge(states[index], now, at, cost);
-        Some(Charge { made: now, at, cost, mark })
+    fn charge(&mut self, states: &mut [&mut State], delay: Duration, cost: Cost) {
+        if self.full.is_none() {
+            let (made, at) = (self.now, self.now.saturating_add(delay));
+            let mark = self.transition.charge(states[self.index], made, at, cost);
+            self.charge = Some(Charge { made, at, cost, mark });
+        }
     }
 
     /// Returns whether a refund counts: not before the charge was made, and before its moment only if all comes back,

@@ -81,8 +81,10 @@ pub(crate) fn operate<R>(
                 let counted = table.entries(state);
                 let at = place.advance(state, now, due);
                 let counted = counted + table.reserve(state);
-                let result =
-                    operation(&mut KeyStates::new(&mut [&mut *state], &[place.limit(at, None)]));
+                let result = operation(&mut KeyStates::new(
+                    &mut [&mut *state],
+                    &mut [place.limit(0, at, None)],
+                ));
                 table.settle(counted, state);
                 let end = now.saturating_add(place.transition.fresh_after(state, now));
                 line.set_end(slot, end);
@@ -98,8 +100,8 @@ pub(crate) fn operate<R>(
             held.now = place.now();
             held.find_room(&mut lines);
             held.advance(due, &mut lines);
-            let limit = place.limit(held.at, held.full);
-            let result = operation(&mut KeyStates::new(&mut [&mut held.state], &[limit]));
+            let limit = place.limit(0, held.at, held.full);
+            let result = operation(&mut KeyStates::new(&mut [&mut held.state], &mut [limit]));
             held.put(&mut lines);
             result
         }
@@ -154,18 +156,18 @@ fn operate_without_locks<R>(
         if !place.transition.is_possible(&read.state, now) {
             return None;
         }
-        limits.push(LimitState { index, ..place.limit(now, None) });
+        limits.push(place.limit(index, now, None));
         states.push(&mut read.state);
     }
-    let result = operation(&mut KeyStates::new(&mut states, &limits));
-    drop(states);
+    let result = operation(&mut KeyStates::new(&mut states, &mut limits));
+    drop((states, limits));
     let is_raised =
         |read: &Read<'_>| read.after() == read.before || read.slot.raise(read.before, read.after());
     let Some(raced) = reads.iter().position(|read| !is_raised(read)) else { return Some(result) };
-    for ((read, place), limit) in reads.iter().zip(places).zip(&limits).take(raced) {
-        let now = ticks(limit.now);
-        let charged = read.after().debt(now) - read.before.debt(now);
-        read.words.lower(place.hash, charged, limit.now);
+    for (read, place) in reads.iter().zip(places).take(raced) {
+        let now = times.of(place);
+        let charged = read.after().debt(ticks(now)) - read.before.debt(ticks(now));
+        read.words.lower(place.hash, charged, now);
     }
     None
 }
@@ -229,7 +231,7 @@ fn operate_on_all<R>(
     for place in places {
         let known = held.iter().position(|it| it.place.has_state_of(place));
         let index = known.unwrap_or(held.len());
-        limits.push(LimitState { index, ..place.limit(Timestamp::ZERO, None) });
+        limits.push(place.limit(index, Timestamp::ZERO, None));
         if known.is_none() {
             held.push(Held::of(place, &mut lines));
         }
@@ -249,8 +251,8 @@ fn operate_on_all<R>(
     for it in &mut held {
         states.push(&mut it.state);
     }
-    let result = operation(&mut KeyStates::new(&mut states, &limits));
-    drop(states);
+    let result = operation(&mut KeyStates::new(&mut states, &mut limits));
+    drop((states, limits));
     for it in held {
         it.put(&mut lines);
     }
@@ -266,9 +268,10 @@ impl Place<'_> {
         self.tables.now(self.clock)
     }
 
-    fn limit(&self, now: Timestamp, full: Option<Full>) -> LimitState<'_> {
+    #[inline]
+    fn limit(&self, index: usize, now: Timestamp, full: Option<Full>) -> LimitState<'_> {
         let full = full.filter(|_| !self.only_asks);
-        LimitState { transition: self.transition, index: 0, now, full }
+        LimitState { transition: self.transition, index, now, full, charge: None }
     }
 
     /// Advances a state to the present, or to the moment when a waiter was `due` if the state is possible then. Returns

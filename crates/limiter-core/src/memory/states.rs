@@ -9,8 +9,8 @@ use super::{
     tables::{Limits, Tables},
 };
 use crate::{
-    Clock, Cost, Decision, Receipt, Source, Timestamp,
-    algorithms::{AnyTransition, Charges, KeyStates},
+    Clock, Cost, Decision, Receipt, Timestamp,
+    algorithms::{AnyTransition, KeyStates},
     charge::Charged,
     receipt::Taken,
 };
@@ -47,6 +47,7 @@ pub(crate) struct Outcome {
 
 impl<'a> States<'a> {
     /// Returns where the state with a hash is.
+    #[inline(always)]
     pub(crate) fn place(self, transition: &'a AnyTransition, hash: u64) -> Place<'a> {
         Place { tables: self.tables, clock: self.clock, transition, hash, only_asks: false }
     }
@@ -57,6 +58,7 @@ impl<'a> States<'a> {
     }
 
     /// Runs an operation on the states of a key, at present or when a waiter was `due`.
+    #[inline]
     pub(crate) fn operate<R>(
         self,
         limits: &Limits,
@@ -81,17 +83,15 @@ impl<'a> States<'a> {
         limits: &Limits,
         key: u64,
         due: Option<Timestamp>,
-        mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> (Decision, Option<Charges>),
+        mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> Decision,
     ) -> Outcome {
         let outcome = self.operate(limits, key, due, |states| {
-            let (decision, charges) = operation(states);
+            let decision = operation(states);
             let epoch = self.tables.epoch.get();
-            let charged = charges.map(|charges| Charged { charges, epoch });
+            let charged = states.charges().map(|charges| Charged { charges, epoch });
             Outcome { decision, now: states.now(), charged }
         });
-        if outcome.decision.source() == Source::FullTable {
-            self.tables.count_full();
-        }
+        self.tables.count_if_full(&outcome.decision);
         outcome
     }
 
@@ -142,10 +142,11 @@ impl<'a> States<'a> {
     /// Returns the receipt of what was charged.
     pub(crate) fn receipt(self, limits: &Limits, key: u64, charged: Charged) -> Receipt {
         let permits = charged.charges.permits();
-        let limits =
-            limits.salted.iter().map(|(transition, salt)| (transition.clone(), key ^ salt));
-        let taken = Taken { limiter: self.tables.id, key, limits: limits.collect(), charged };
-        Receipt::of_memory(taken, permits)
+        let mut states = SmallVec::new();
+        for (transition, salt) in &limits.salted {
+            states.push((transition.clone(), key ^ salt));
+        }
+        Receipt::of_memory(Taken { limiter: self.tables.id, key, states, charged }, permits)
     }
 
     /// Returns the present by both times.

@@ -69,6 +69,7 @@ impl Table {
         [index(hash, self.lines.len()), second_index(hash, self.lines.len())]
     }
 
+    #[inline]
     #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
     pub(super) fn lock(&self, index: usize) -> MutexGuard<'_, Line> {
         lock(&self.lines[index])
@@ -100,10 +101,8 @@ impl Table {
     /// Counts the entries of a state of which so many were counted before.
     pub(super) fn settle(&self, before: usize, state: &State) {
         let after = state.entries(self.own);
-        if after >= before {
-            self.entries.fetch_add(after - before, Ordering::Relaxed);
-        } else {
-            self.entries.fetch_sub(before - after, Ordering::Relaxed);
+        if after != before {
+            self.entries.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
         }
     }
 

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::{epoch::Epoch, full::OnFull, key_hasher::KeyHasher, table::Table, words::Words};
 use crate::{
-    Clock, Limit, LimiterId, Policy, Timestamp,
+    Clock, Decision, Limit, LimiterId, Policy, Source, Timestamp,
     algorithms::{AnyTransition, Gcra},
     sync::{AtomicU64, Ordering},
 };
@@ -111,8 +111,12 @@ impl Tables {
         self.times_full.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn count_full(&self) {
-        self.times_full.fetch_add(1, Ordering::Relaxed);
+    /// Counts a decision that had no state.
+    #[inline]
+    pub(crate) fn count_if_full(&self, decision: &Decision) {
+        if decision.source() == Source::FullTable {
+            self.times_full.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Makes the state of a key fresh, by the hash with the salt of an identity, whose states are in one of the tables.

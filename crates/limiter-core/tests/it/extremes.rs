@@ -115,8 +115,8 @@ fn policies_take_turns_at_the_ends_of_every_range() {
                     let (usage, decision, back) =
                         operate(policy.transitions(), state, now, |states| {
                             let usage = states.usage();
-                            let (decision, charges) = states.take(cost, Duration::MAX);
-                            let charges = charges.filter(|_| cost.get() % 2 == 0);
+                            let decision = states.take(cost, Duration::MAX);
+                            let charges = states.charges().filter(|_| cost.get() % 2 == 0);
                             let back = charges.map(|charges| states.refund(&charges, u64::MAX));
                             (usage, decision, back)
                         });
@@ -155,7 +155,8 @@ fn the_longest_horizon_is_served() {
 fn reserve_windows(rule: &AnyTransition, start: u64, most: u32) -> u32 {
     let (mut state, now) = (State::default(), Timestamp::from_nanos(start));
     let reserve = |state: &mut State, within| {
-        let take = |states: &mut KeyStates<'_, '_>| states.take(Cost::of(2), within);
+        let take =
+            |states: &mut KeyStates<'_, '_>| (states.take(Cost::of(2), within), states.charges());
         operate(slice::from_ref(rule), slice::from_mut(state), now, take)
     };
     let mut reserved = 0;

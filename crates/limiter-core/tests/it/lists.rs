@@ -62,6 +62,48 @@ fn laws_of_lists_over_limiters_that_were_built_apart() {
     });
 }
 
+/// Both had been read before one was charged.
+#[test]
+fn of_two_demands_for_one_state_the_second_sees_the_first() {
+    let (limiter, _) = memory("3/h");
+    for text in ["3/h", "6/h"] {
+        let other = limiter.with_policy(&policy("other", text)).unwrap();
+        let both = || {
+            let demands = [limiter.demand("key", Cost::of(2)), other.demand("key", Cost::of(1))];
+            MemoryLimiter::decide(&demands)
+        };
+        assert!(both().is_admitted());
+        let refused = both();
+        assert!(!refused.is_admitted());
+        // A refusal charges neither.
+        assert_eq!(refused.into_receipts().count(), 0);
+        assert!(limiter.peek("key").remaining() < 2);
+        limiter.reset("key");
+    }
+    let (log, _) = memory("3/h by sliding-log");
+    let demands = [log.demand("key", Cost::of(2)), log.demand("key", Cost::of(2))];
+    let refused = MemoryLimiter::decide(&demands);
+    let refusing: Vec<_> = refused.refusing().map(|(index, _)| index).collect();
+    assert_eq!((refusing, log.peek("key").remaining()), (vec![1], 3));
+}
+
+#[test]
+fn demands_in_memory_are_refunded_by_their_receipts() {
+    let (users, _) = memory("10/h");
+    let tenants = users.sibling(&policy("tenant", "5/h by fixed-window"));
+    let decided = MemoryLimiter::decide(&[
+        users.demand("alice", Cost::of(4)),
+        tenants.demand("acme", Cost::of(3)),
+        tenants.demand("other", Cost::ONE).without_receipt(),
+    ]);
+    let receipts: Vec<_> = decided.into_receipts().collect();
+    assert_eq!(receipts.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1]);
+    let limiters = [&users, &tenants];
+    let back = receipts.into_iter().map(|(index, receipt)| limiters[index].refund(receipt));
+    assert_eq!(back.collect::<Vec<_>>(), [4, 3]);
+    assert_eq!(tenants.peek("other").remaining(), 4);
+}
+
 #[test]
 fn an_empty_list_is_admitted() {
     let joint = now(&[]);

@@ -67,7 +67,8 @@ impl Target for Alone<'_> {
     ) -> Result<(Timestamp, Charges), Option<Duration>> {
         let before = self.state.clone();
         let was_possible = self.limit.is_possible(&before, now);
-        let (decision, charges) = self.operate(now, |states| states.take(cost, within));
+        let (decision, charges) =
+            self.operate(now, |states| (states.take(cost, within), states.charges()));
         // As in every store, a refusal writes a state only if it replaces an impossible one.
         if charges.is_none() && was_possible {
             self.state = before;

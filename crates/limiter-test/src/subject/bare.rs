@@ -4,7 +4,7 @@ use std::{collections::HashMap, mem, time::Duration};
 
 use limiter_core::{
     Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage,
-    algorithms::{Charges, KeyStates, Outcome, State, Transition, operate},
+    algorithms::{Charges, KeyStates, State, Transition, operate},
 };
 
 use super::{Operations, Subject};
@@ -63,10 +63,10 @@ impl Bare {
         &mut self,
         now: Timestamp,
         key: &str,
-        operation: impl FnOnce(&mut KeyStates<'_, '_>) -> Outcome,
+        operation: impl FnOnce(&mut KeyStates<'_, '_>) -> Decision,
     ) -> Reservation {
-        let is_admitted = |outcome: &Outcome| outcome.0.is_admitted();
-        let (decision, charges) = self.operate(now, key, operation, is_admitted);
+        let operate = |states: &mut KeyStates<'_, '_>| (operation(states), states.charges());
+        let (decision, charges) = self.operate(now, key, operate, |(it, _)| it.is_admitted());
         match charges {
             Some(charges) => {
                 let (permits, delay) = (charges.permits(), charges.at().saturating_since(now));

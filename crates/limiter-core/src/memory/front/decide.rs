@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::limiter::MemoryLimiter;
 use crate::{
-    Clock, Cost, Decision, Demand, JointDecision, Key, Source, SystemClock,
+    Clock, Cost, Decision, Demand, JointDecision, Key, SystemClock,
     algorithms::KeyStates,
     charge::Charged,
     memory::held::{Place, operate},
@@ -120,16 +120,18 @@ impl<C: Clock> MemoryLimiter<C> {
                 limits = limits.end..limits.end + demand.limits();
                 let mut own = states.of(limits.clone());
                 let refusal = refusals.get(index).copied().flatten();
-                let (decision, charges) = match demand.charge.filter(|_| fits) {
+                let decision = match demand.charge.filter(|_| fits) {
                     Some(charge) => own.charge_after(Duration::ZERO, charge),
-                    None => (refusal.unwrap_or_else(|| own.decision(demand.cost, wait)), None),
+                    None => refusal.unwrap_or_else(|| own.decision(demand.cost, wait)),
                 };
                 let states = demand.limiter.states();
-                if decision.source() == Source::FullTable && (fits || !decision.is_admitted()) {
-                    states.tables.count_full();
+                if fits || !decision.is_admitted() {
+                    states.tables.count_if_full(&decision);
                 }
                 joint.decisions.push(Some(decision));
-                if let Some(charges) = charges.filter(|_| demand.wants_receipt) {
+                if demand.wants_receipt
+                    && let Some(charges) = own.charges()
+                {
                     let charged = Charged { charges, epoch: states.tables.epoch.get() };
                     let receipt = states.receipt(demand.limiter.limits(), demand.key, charged);
                     joint.receipts.push((index, receipt));

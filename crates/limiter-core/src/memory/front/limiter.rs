@@ -250,9 +250,9 @@ impl<C: Clock> MemoryLimiter<C> {
     #[expect(clippy::must_use_candidate, reason = "most callers have no use for the number")]
     pub fn refund(&self, receipt: Receipt) -> u64 {
         let own = receipt.taken().filter(|taken| taken.limiter == self.shared.tables.id);
-        own.map_or(0, |Taken { key, limits, charged, .. }| {
+        own.map_or(0, |Taken { key, states: own, charged, .. }| {
             self.change(*key, |states| {
-                let places = limits.iter().map(|(limit, hash)| states.place(limit, *hash));
+                let places = own.iter().map(|(limit, hash)| states.place(limit, *hash));
                 states.refund(places, charged, receipt.permits())
             })
         })
@@ -343,8 +343,21 @@ impl<C: Clock> MemoryLimiter<C> {
     pub(super) fn check_hash(&self, key: u64, cost: Cost) -> Decision {
         match self.check_without_lock(key, cost) {
             Some((decision, _)) => decision,
-            None => self.take(key, cost, Duration::ZERO).decision,
+            None => self.check_under_lock(key, cost),
         }
+    }
+
+    /// Does what [`take`](Self::take) does without a receipt.
+    #[inline(never)]
+    fn check_under_lock(&self, key: u64, cost: Cost) -> Decision {
+        if let Some(refusal) = self.refusal(key, cost) {
+            return refusal.decision;
+        }
+        let (states, limits) = (self.states(), &self.limits);
+        let decision =
+            states.operate(limits, key, None, |states| states.take(cost, Duration::ZERO));
+        states.tables.count_if_full(&decision);
+        decision
     }
 
     pub(super) fn reserve_hash(&self, key: u64, cost: Cost, within: Duration) -> Reservation {

@@ -119,7 +119,7 @@ impl Twins {
         let limits = self.policies[policy].transitions();
         let wait = operate(limits, states, from, |states| states.wait(cost(permits)))?;
         let at = from.saturating_add(wait);
-        let (decision, _) = operate(limits, states, at, |states| states.take(cost(permits), ms(0)));
+        let decision = operate(limits, states, at, |states| states.take(cost(permits), ms(0)));
         assert!(decision.is_admitted());
         Some(at)
     }
@@ -171,8 +171,12 @@ impl Twins {
                 let reservation = self.handles[policy].reserve("key", cost(permits), ms(0));
                 self.assert_decision(policy, permits, reservation.decision());
                 if let Some(receipt) = reservation.into_receipt() {
-                    let decided = self.now(policy, |states| states.take(cost(permits), ms(0)));
-                    self.receipts.push((receipt, decided.1.unwrap(), policy));
+                    let take = |states: &mut KeyStates<'_, '_>| {
+                        let _ = states.take(cost(permits), ms(0));
+                        states.charges()
+                    };
+                    let charges = self.now(policy, take);
+                    self.receipts.push((receipt, charges.unwrap(), policy));
                 }
             }
             Step::Charge { cost: permits } => {

@@ -80,7 +80,10 @@ fn charges_in_memory_follow_the_rule() {
         for (cost, within) in charges() {
             let mut key = InMemory::new(debt).0;
             let within_time = seconds(within);
-            let (_, charged) = key.operate(|states| states.take(permits(cost), within_time));
+            let charged = key.operate(|states| {
+                let _ = states.take(permits(cost), within_time);
+                states.charges()
+            });
             let expected = charge(debt, cost, within);
             let what = format!("{cost} within {within} on {debt}");
             assert_eq!(charged.map(|it| it.at()), expected.map(|(at, _)| moment(at)), "{what}");
