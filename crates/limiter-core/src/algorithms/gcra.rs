@@ -27,9 +27,8 @@ pub struct Gcra {
     /// less than one in a million up to 4,000/s.
     increment: u64,
     burst: u64,
-    /// The debt of a whole burst: the span, or some ticks more, because the increment is rounded up. Not the span, by which
-    /// a refund at once of a whole burst would give back less.
-    capacity: u64,
+    /// The time in which a burst recovers, rounded up once: the same for all quotas that share a state.
+    span: u64,
     /// No quota of this span and horizon leaves a larger debt.
     reach: u64,
     /// How far ahead permits may be promised.
@@ -55,12 +54,12 @@ impl Gcra {
         // Half of how far apart two moments in ticks can be compared, so that the clock may also step back.
         const LONGEST_REACH: Duration = Duration::from_secs(36 * 365 * 86_400);
         let increment = of_permit(quota);
-        let capacity = quota.burst() * increment;
-        let horizon = horizon.min(LONGEST_REACH.saturating_sub(time(capacity)));
+        let (burst, span) = (quota.burst(), of_burst(quota));
+        let horizon = horizon.min(LONGEST_REACH.saturating_sub(time(burst * increment)));
         // Increments round a capacity and a horizon up by a part of 512 or less, and some hundred ticks.
-        let exact = of_burst(quota) + of_time(horizon);
+        let exact = span + of_time(horizon);
         let reach = exact + exact / 512 + 4_096;
-        Self { increment, burst: quota.burst(), capacity, reach, horizon }
+        Self { increment, burst, span, reach, horizon }
     }
 
     /// Returns the largest debt that a quota of this span can leave, in ticks.
@@ -68,26 +67,31 @@ impl Gcra {
         self.reach
     }
 
+    /// Returns the debt of a whole burst: the span, or some ticks more, because the increment is rounded up.
+    const fn capacity(&self) -> u64 {
+        self.burst * self.increment
+    }
+
     /// Returns the largest debt of this quota by a charge in any case.
     fn most(&self) -> u64 {
-        self.capacity + of_time(self.horizon)
+        self.capacity() + of_time(self.horizon)
     }
 
     /// Returns the largest debt at which `cost` fits, `None` if it never fits.
     #[inline]
     const fn room(&self, cost: Cost) -> Option<u64> {
-        if cost.get() > self.burst {
-            return None;
+        match self.burst.checked_sub(cost.get()) {
+            Some(rest) => Some(rest * self.increment),
+            None => None,
         }
-        Some(self.capacity - cost.get() * self.increment)
     }
 
     /// Returns by how much a refund lowers a debt.
     ///
     /// A charge drains from the moment it was made for. The mark does not show how much of it is
     /// left, because earlier debts may have been refunded since. Reservations behind the charge keep their
-    /// moments, so a refund gives back only the part of the charge that they don't overlap: of a charge in any
-    /// case of more than a burst, only a burst, because they rely on what was above it.
+    /// moments, so a refund gives back only the part of the charge that they don't overlap: at most a span, because
+    /// they rely on what was above it, by whichever quota they were made. With nothing behind it, a whole burst comes back.
     fn ticks_back(&self, state: Tat, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
         let (now, charged_for) = (ticks(now), ticks(charge.at));
         let debt = state.debt(now);
@@ -96,9 +100,10 @@ impl Gcra {
         let remains = whole.saturating_sub(left(now, charged_for));
         let back = price.min(remains).min(debt);
         match state.0 {
-            Some(tat) if debt > self.capacity => {
+            Some(tat) if debt > self.span => {
                 let behind = left(tat, charge.mark);
-                back.min(price.min(self.capacity).saturating_sub(behind))
+                let most = if behind == 0 { self.capacity() } else { self.span };
+                back.min(price.min(most).saturating_sub(behind))
             }
             _ => back,
         }
@@ -140,7 +145,7 @@ impl Transition for Gcra {
     fn advance(&self, state: &mut Tat, now: Timestamp) -> bool {
         let is_possible = self.is_possible(state, now);
         if !is_possible {
-            state.0 = Some(ticks(now).wrapping_add(self.capacity));
+            state.0 = Some(ticks(now).wrapping_add(self.capacity()));
         }
         !is_possible
     }

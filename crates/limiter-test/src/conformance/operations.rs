@@ -1,18 +1,20 @@
 //! All operations but checks.
 
+use std::time::Duration;
+
 use limiter_core::{Algorithm, Policy, Slots};
 
-use super::{Ask, Case, Row, Want, gcra_of, no, policy_of, quota, row, yes};
+use super::{Ask, Case, Row, Want, gcra_of, no, of, policy_of, quota, row, yes};
 
 pub(super) const fn peek(at: u64, remaining: u64, reset: u64) -> Row {
     row(at, Ask::Peek, Want::Usage { remaining, reset })
 }
 
-const fn reserve(at: u64, cost: u64, within: u64, delay: Option<u64>) -> Row {
+pub(super) const fn reserve(at: u64, cost: u64, within: u64, delay: Option<u64>) -> Row {
     row(at, Ask::Reserve(cost, within), Want::Delay(delay))
 }
 
-const fn refund(at: u64, index: usize, kept: u64, back: u64) -> Row {
+pub(super) const fn refund(at: u64, index: usize, kept: u64, back: u64) -> Row {
     row(at, Ask::Refund(index, kept), Want::Back(back))
 }
 
@@ -259,6 +261,22 @@ pub(super) const ROWS: &[Case] = &[
             // What was charged before the reset is forgotten.
             refund(3, 0, 0, 0),
             peek(3, 1, 0),
+        ],
+    },
+    Case {
+        // Red if a window were impossible that begins later than the horizon: the replaced one would be replaced again, and
+        // a replacement voids the receipts of all keys.
+        name: "a_window_that_was_replaced_costs_no_other_key_its_refund",
+        policy: || {
+            let aligned = policy_of(Algorithm::AlignedWindow, quota(2, 1_000));
+            aligned.with_horizon(Duration::ZERO).expect("the horizon is valid")
+        },
+        rows: &[
+            yes(3_600_000, 2, 0, 1_000),
+            no(1_900, 1, 0, 1_100, 1_100),
+            of("b", reserve(1_910, 1, 0, Some(0))),
+            no(1_920, 1, 0, 1_080, 1_080),
+            of("b", refund(1_930, 0, 0, 1)),
         ],
     },
     Case {

@@ -74,6 +74,17 @@ pub(super) const ROWS: &[Case] = &[
         rows: &[yes(3_600_000, 1, 0, 1_000), no(0, 1, 0, 1_000, 1_000), yes(1_000, 1, 0, 1_000)],
     },
     Case {
+        // Red if only the present window were full, which may be about to end.
+        name: "a_step_back_of_the_clock_fills_the_next_aligned_window_too",
+        policy: || aligned(1, 1_000),
+        rows: &[
+            yes(3_600_000, 1, 0, 1_000),
+            no(1_999, 1, 0, 1_001, 1_001),
+            no(2_000, 1, 0, 1_000, 1_000),
+            yes(3_000, 1, 0, 1_000),
+        ],
+    },
+    Case {
         name: "a_sliding_counter_fades",
         policy: || counter(10, 1_000),
         rows: &[

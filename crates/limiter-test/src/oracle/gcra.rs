@@ -106,8 +106,10 @@ impl Receipt {
         let price = permits.min(cost) * quota.increment;
         let left = whole.saturating_sub(now.saturating_sub(at));
         let mut back = price.min(left).min(debt);
-        if debt > quota.capacity() {
-            back = back.min(price.min(quota.capacity()).saturating_sub(tat.saturating_sub(mark)));
+        if debt > quota.span {
+            let behind = tat.saturating_sub(mark);
+            let most = if behind == 0 { quota.capacity() } else { quota.span };
+            back = back.min(price.min(most).saturating_sub(behind));
         }
         if now < at && back < whole {
             // A part of a reservation for later stays.
