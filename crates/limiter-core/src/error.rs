@@ -93,6 +93,14 @@ impl Error {
         self.kind
     }
 
+    /// Returns whether the store has failed, and not the operation or a setting.
+    pub(crate) const fn is_of_store(&self) -> bool {
+        matches!(
+            self.kind,
+            ErrorKind::Unavailable | ErrorKind::Undetermined | ErrorKind::Unexpected
+        )
+    }
+
     /// Returns a limiter of the store that has failed, after a [`decide`](crate::decide) over several. `None` means that at
     /// most one store was called.
     #[must_use]

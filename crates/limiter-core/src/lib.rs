@@ -27,6 +27,7 @@
 //! | several limiters, charged together or not at all | [`decide`] |
 //! | keys that are refused for a time after too many failures | [`Blocks`] |
 //! | how many requests of a key run at once, instead of how often they start | [`guide::in_flight`] |
+//! | decisions in memory while a store fails | [`Fallback`] |
 //! | code for any limiter, in memory or through a store | [`Limiter`], [`WaitingLimiter`] |
 //! | an algorithm without a limiter, and without `std` | [`algorithms`] |
 //!
@@ -55,6 +56,8 @@ mod config;
 mod cost;
 mod decision;
 mod error;
+#[cfg(feature = "std")]
+mod fallback;
 mod forward;
 mod future;
 pub mod guide;
@@ -88,6 +91,8 @@ pub use config::Policies;
 pub use cost::Cost;
 pub use decision::{Decision, Refused, Source, Usage};
 pub use error::{Error, ErrorKind};
+#[cfg(feature = "std")]
+pub use fallback::Fallback;
 pub use future::LimiterFuture;
 pub use in_flight::{
     Entry, HeldPermit, InFlightLimiter, InFlightPermit, Occupancy, check_in_flight,

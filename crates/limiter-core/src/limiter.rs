@@ -250,6 +250,12 @@ impl<'a> Demand<'a> {
         self
     }
 
+    /// Returns the demand on another limiter.
+    #[cfg(feature = "std")]
+    pub(crate) fn on(self, limiter: &'a dyn Limiter) -> Self {
+        Self { limiter, id: limiter.id(), ..self }
+    }
+
     /// Returns whether both keys are in one shard of one store.
     pub(crate) fn shares_shard_with(&self, other: &Self) -> bool {
         let shard = |demand: &Self| demand.limiter.shard(&demand.key);

@@ -1,11 +1,11 @@
 //! What follows while a limiter's store can't decide.
 
-use crate::error::{Error, ErrorKind};
+use crate::Error;
 
 /// What the caller of a limiter does while the limiter's store can't decide. The caller is a rule of a layer, or a client.
 ///
-/// A limiter through Redis may decide in memory in its place, by its process's share of the quota: then its caller sees a
-/// decision, and no error.
+/// A limiter with a [fallback](crate::Fallback), or through Redis with a share of the quota, decides in memory in its
+/// place: then its caller sees a decision, and no error.
 ///
 /// ```
 /// use limiter_core::{Decision, Error, OnStoreFailure};
@@ -29,20 +29,17 @@ pub enum OnStoreFailure {
 
 impl OnStoreFailure {
     /// Returns whether a request proceeds after `error`. Only a failure of the store admits: after another error, such as
-    /// [`InvalidSetting`](ErrorKind::InvalidSetting), the limiter would never limit anything.
+    /// [`InvalidSetting`](crate::ErrorKind::InvalidSetting), the limiter would never limit anything.
     #[must_use]
     pub const fn admits(self, error: &Error) -> bool {
-        let is_of_store = matches!(
-            error.kind(),
-            ErrorKind::Unavailable | ErrorKind::Undetermined | ErrorKind::Unexpected
-        );
-        matches!(self, Self::Allow) && is_of_store
+        matches!(self, Self::Allow) && error.is_of_store()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
 
     #[test]
     fn only_a_failure_of_the_store_admits_and_only_if_that_is_chosen() {

@@ -3,6 +3,7 @@
 mod changes;
 mod identity;
 mod limit;
+mod share;
 
 use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
 use core::time::Duration;

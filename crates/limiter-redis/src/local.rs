@@ -3,10 +3,9 @@
 //! | file | decides |
 //! |---|---|
 //! | `denials` | refusals that still hold |
-//! | `fallback` | everything while the server fails, by a `share` of the quotas in memory |
+//! | `fallback` | everything while the server fails, by a share of the quotas in memory |
 
 pub(crate) mod denials;
 pub(crate) mod fallback;
-mod share;
 
 use crate::sync;

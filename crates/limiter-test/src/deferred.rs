@@ -174,7 +174,8 @@ impl WaitingLimiter for Deferred {
         cost: Cost,
         within: Option<Duration>,
     ) -> LimiterFuture<Reservation> {
-        WaitingLimiter::acquire(&self.inner, key, cost, within)
+        let key = owned(key);
+        self.later(move |this| WaitingLimiter::acquire(&this.inner, &key, cost, within))
     }
 
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {

@@ -72,6 +72,11 @@ impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync + 'static> Store for Fake<
     fn as_any(&self) -> &dyn Any {
         self
     }
+
+    /// Not the default.
+    fn shard(&self, _: &Key<'_>) -> u64 {
+        1
+    }
 }
 
 impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync + 'static> WaitingLimiter for Fake<F> {

@@ -9,6 +9,7 @@ mod clock;
 mod conformance;
 mod entries;
 mod extremes;
+mod fallback;
 mod full_table;
 mod hashes;
 mod in_flight;

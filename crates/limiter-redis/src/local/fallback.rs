@@ -13,7 +13,6 @@ use limiter_core::{
     Clock, Cost, Decision, Error, Key, MemoryLimiter, Policy, Receipt, Reservation, Source, Usage,
 };
 
-use super::share::share;
 use crate::scripts::Ask;
 
 /// A limiter in memory by the clock of the process.
@@ -37,7 +36,7 @@ impl Local {
         policy: &Policy,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let limiter = MemoryLimiter::builder(share(policy, processes)?);
+        let limiter = MemoryLimiter::builder(policy.share_among(processes)?);
         let limiter = limiter.clock(clock).build()?;
         let processes = processes.get();
         Ok(Self {
@@ -121,7 +120,7 @@ impl Local {
 
 fn with_share(limiter: &InMemory, policy: &Policy, processes: u32) -> Result<InMemory, Error> {
     let processes = NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN);
-    limiter.with_policy(&share(policy, processes)?)
+    limiter.with_policy(&policy.share_among(processes)?)
 }
 
 #[cfg(test)]

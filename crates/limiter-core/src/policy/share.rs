@@ -1,23 +1,42 @@
 //! One process's share of a policy, for the time without a store.
 
-use std::{num::NonZeroU32, time::Duration};
+use core::{num::NonZeroU32, time::Duration};
 
-use limiter_core::{Algorithm, Error, Limit, Policy, Quota};
+use super::Policy;
+use crate::{Algorithm, Error, Limit, Quota};
 
-/// Returns the policy with every quota divided by `processes` and rounded down.
-///
-/// - A limit with fewer permits than processes gives one permit in several windows, up to
-///   [`Quota::MAX_WINDOW`].
-/// - A burst is at least one permit, and recovers within [`Quota::MAX_RECOVERY`].
-/// - A queue may have no depth left: it then admits its burst, and promises nothing.
-///
-/// Names, order and horizons of the limits stay, so that a decision's limit index means the same limit.
-pub(crate) fn share(policy: &Policy, processes: NonZeroU32) -> Result<Policy, Error> {
-    let number = u64::from(processes.get());
-    policy.with_quotas(|limit| {
-        let quota = divide(limit.quota(), number)?;
-        Ok((algorithm(limit, &quota, number), quota))
-    })
+impl Policy {
+    /// Returns the policy with every quota divided by the number of `processes`, rounded down: what one of them may admit
+    /// while the store that they share fails.
+    ///
+    /// - A limit with fewer permits than processes gives one permit in several windows, up to
+    ///   [`Quota::MAX_WINDOW`].
+    /// - A burst is at least one permit, and recovers within [`Quota::MAX_RECOVERY`].
+    /// - A queue may have no depth left: it then admits its burst, and promises nothing.
+    ///
+    /// Names, order and horizons of the limits stay, so that a decision's limit index means the same limit.
+    ///
+    /// ```
+    /// use std::num::NonZeroU32;
+    /// use limiter_core::{Policy, Quota};
+    ///
+    /// let policy = Policy::gcra("api", Quota::per_minute(100).with_burst(20));
+    /// let share = policy.share_among(NonZeroU32::new(4).unwrap())?;
+    /// assert_eq!(*share.limits()[0].quota(), Quota::per_minute(25).with_burst(5));
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if the rounded quota can't be served with the limit's
+    /// horizon: see [`Policy::new`].
+    pub fn share_among(&self, processes: NonZeroU32) -> Result<Self, Error> {
+        let number = u64::from(processes.get());
+        self.with_quotas(|limit| {
+            let quota = divide(limit.quota(), number)?;
+            Ok((algorithm(limit, &quota, number), quota))
+        })
+    }
 }
 
 fn divide(quota: &Quota, number: u64) -> Result<Quota, Error> {
@@ -53,11 +72,14 @@ fn within_recovery(permits: u64, window: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use alloc::{borrow::ToOwned, string::ToString, vec::Vec};
+
     use super::*;
+    use crate::ErrorKind;
 
     fn among(policy: &str, processes: u32) -> Policy {
         let policy = Policy::parse("api", policy).unwrap();
-        share(&policy, NonZeroU32::new(processes).unwrap()).unwrap()
+        policy.share_among(NonZeroU32::new(processes).unwrap()).unwrap()
     }
 
     #[test]
@@ -94,12 +116,21 @@ mod tests {
         assert_eq!(hour, Duration::from_secs(3_600));
     }
 
+    /// A third of a permit's time is no whole number of microseconds.
+    #[test]
+    fn a_share_that_cannot_be_served_is_an_error() {
+        let policy = Policy::parse("api", "100000/s horizon 20d").unwrap();
+        let error = policy.share_among(NonZeroU32::new(3).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidQuota);
+        assert!(policy.share_among(NonZeroU32::new(4).unwrap()).is_ok());
+    }
+
     /// Processes can have the same share of two limits.
     #[test]
     fn limits_may_become_the_same() {
         let limits = ["1/s", "60/min"].map(|text| Policy::parse(text, text).unwrap());
         let policy = Policy::all_of("api", limits).unwrap();
-        let part = share(&policy, NonZeroU32::new(60).unwrap()).unwrap();
+        let part = policy.share_among(NonZeroU32::new(60).unwrap()).unwrap();
         let quotas = part.limits().iter().map(|limit| limit.quota().to_string());
         assert_eq!(quotas.collect::<Vec<_>>(), ["1/min", "1/min"]);
     }
@@ -109,7 +140,7 @@ mod tests {
         let limits = ["5/s", "100/min by sliding-log", "101/h"];
         let limits = limits.iter().map(|text| Policy::parse(text, text).unwrap());
         let policy = Policy::all_of("api", limits).unwrap();
-        let part = share(&policy, NonZeroU32::new(50).unwrap()).unwrap();
+        let part = policy.share_among(NonZeroU32::new(50).unwrap()).unwrap();
         let names = |policy: &Policy| {
             policy.limits().iter().map(|limit| limit.name().to_owned()).collect::<Vec<_>>()
         };
