@@ -9,14 +9,17 @@
 mod slot;
 
 use self::slot::{BUSY, Slot, tag};
-use super::place::{index, second_index};
+use super::{
+    epoch::Epoch,
+    place::{index, second_index},
+};
 use crate::{
     Cost, Decision, Timestamp,
     algorithms::{Gcra, Tat},
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, yield_now},
     ticks::{left, ticks, time},
 };
-use core::time::Duration;
+use core::{mem, time::Duration};
 
 pub(super) struct Words {
     /// In pairs of neighbours.
@@ -161,19 +164,18 @@ impl Words {
     }
 
     /// Shortens the impossible debts of a key's neighbours, whose keys may never come back for it, to the longest ones.
-    /// Returns whether there were any.
-    pub(super) fn repair(&self, hash: u64, now: Timestamp) -> bool {
+    pub(super) fn repair(&self, hash: u64, now: Timestamp, epoch: &Epoch) {
         let (now, reach) = (ticks(now), self.reach.load(Ordering::Relaxed));
-        let is_impossible = |slot: &&Slot| slot.word() != BUSY && left(slot.word(), now) > reach;
-        let impossible = self.slots(hash).filter(is_impossible);
-        // If a slot changes meanwhile, another request has repaired it.
-        impossible.fold(false, |_, slot| {
+        for slot in self.slots(hash) {
             let found = slot.found();
-            if left(found.1, now) > reach && slot.hold(found) {
-                slot.release(found.0, now.wrapping_add(reach));
+            if found.1 != BUSY && left(found.1, now) > reach {
+                epoch.begin();
+                // If the slot changes meanwhile, another request has repaired it.
+                if slot.hold(found) {
+                    slot.release(found.0, now.wrapping_add(reach));
+                }
             }
-            true
-        })
+        }
     }
 
     /// Returns a free slot: in the first line, so that later checks find it at once, unless another
@@ -258,6 +260,14 @@ impl Held<'_> {
             None => self.found,
         };
         self.slot.release(tag, word);
+        mem::forget(self);
+    }
+}
+
+/// If a clock panics, the slot is as it was.
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.slot.release(self.found.0, self.found.1);
     }
 }
 

@@ -1,15 +1,16 @@
 //! Many threads on one key.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Barrier,
-        atomic::{AtomicUsize, Ordering},
+        Arc, Barrier,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
 };
 
-use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_core::{Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
 
 const THREADS: usize = 16;
 const ROUNDS: u64 = 1_000;
@@ -117,5 +118,37 @@ fn threads_with_two_quotas_in_turn_take_the_larger_limit_at_most() {
     for policies in [["50/h", "100/h"], ["50/h by fixed-window", "100/h by fixed-window"]] {
         let admitted = admitted(&policies);
         assert!(admitted.iter().all(|&admitted| admitted <= LIMIT), "{policies:?}");
+    }
+}
+
+/// A clock that panics when it is read, if it is told to.
+#[derive(Clone, Default)]
+struct Faulty(Arc<AtomicBool>);
+
+impl Clock for Faulty {
+    fn now(&self) -> Timestamp {
+        assert!(!self.0.load(Ordering::Relaxed), "the clock is faulty");
+        Timestamp::ZERO
+    }
+}
+
+/// The clock is read while the states of the key are held.
+#[test]
+fn a_clock_that_panics_leaves_every_state_as_it_was() {
+    for text in ["10/h", "10/h by fixed-window", "10/h by sliding-log"] {
+        let clock = Faulty::default();
+        let policy = Policy::parse("test", text).unwrap();
+        let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
+        assert!(limiter.check_n("key", Cost::of(4)).is_admitted());
+        clock.0.store(true, Ordering::Relaxed);
+        for key in ["key", "other"] {
+            let peek = AssertUnwindSafe(|| limiter.peek(key));
+            assert!(catch_unwind(peek).is_err());
+            let check = AssertUnwindSafe(|| limiter.check(key));
+            assert!(catch_unwind(check).is_err());
+        }
+        clock.0.store(false, Ordering::Relaxed);
+        assert_eq!(limiter.peek("key").remaining(), 6, "{text}");
+        assert!(limiter.check_n("other", Cost::of(10)).is_admitted(), "{text}");
     }
 }

@@ -1,0 +1,247 @@
+//! Operations on states that are all held.
+//!
+//! Locks are taken in one order, whatever list they are for: so two lists never wait for each other. A slot that some key
+//! has is held before any slot is looked for that is free. Nothing waits from then on, so no list waits for a slot which
+//! another one has taken as a free one.
+
+use core::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::{
+    super::{
+        full::OnFull,
+        table::{Line, Table, Taken},
+        tables::Store,
+        words::{self, Words},
+    },
+    place::{Place, Times},
+};
+use crate::{
+    LimiterId, Timestamp,
+    algorithms::{Full, KeyStates, LimitState, State, Tat, Transition},
+    sync::MutexGuard,
+};
+
+/// A state that is held.
+struct Held<'a> {
+    place: &'a Place<'a>,
+    slot: Slot<'a>,
+    state: State,
+    /// Whether the key had a slot.
+    is_known: bool,
+    now: Timestamp,
+    /// The moment of the operation.
+    at: Timestamp,
+    full: Option<Full>,
+    /// For how many entries of logs the state is counted.
+    counted: usize,
+}
+
+enum Slot<'a> {
+    None,
+    Word(words::Held<'a>),
+    /// In the line at this index of those that are locked.
+    Line(usize, Taken),
+}
+
+/// The lines that are locked, by the limiter and the index.
+type Lines<'a> = SmallVec<[(LimiterId, usize, MutexGuard<'a, Line>); 4]>;
+
+/// Operates on a debt by GCRA under the lock of its key.
+pub(super) fn operate_on_word<R>(
+    place: &Place<'_>,
+    words: &Words,
+    due: Option<Timestamp>,
+    mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
+) -> R {
+    let _lock = words.lock(words.lock_of(place.hash));
+    let (mut held, mut lines) = (Held::of(place), Lines::new());
+    held.now = place.now();
+    held.find_room(&mut lines);
+    held.advance(due, &mut lines);
+    let limit = place.limit(0, held.at, held.full);
+    let result = operation(&mut KeyStates::new(&mut [&mut held.state], &mut [limit]));
+    held.put(&mut lines);
+    result
+}
+
+/// Operates on states that are all held.
+#[inline(never)]
+pub(super) fn operate_on_all<R>(
+    places: &[Place<'_>],
+    due: Option<Timestamp>,
+    mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
+) -> R {
+    let mut locks = SmallVec::<[(LimiterId, usize, &Words); 4]>::new();
+    let mut indices = SmallVec::<[(LimiterId, usize, &Table); 8]>::new();
+    for Place { tables, transition, hash, .. } in places {
+        match tables.store(transition) {
+            Some(Store::Words(words, _)) => locks.push((tables.id, words.lock_of(*hash), words)),
+            Some(Store::Table(table)) => {
+                let [one, other] = table.lines_of(*hash);
+                indices.push((tables.id, one, table));
+                indices.push((tables.id, other, table));
+            }
+            None => {}
+        }
+    }
+    locks.sort_unstable_by_key(|(id, index, _)| (*id, *index));
+    locks.dedup_by_key(|(id, index, _)| (*id, *index));
+    indices.sort_unstable_by_key(|(id, index, _)| (*id, *index));
+    indices.dedup_by_key(|(id, index, _)| (*id, *index));
+    let mut guards = SmallVec::<[MutexGuard<'_, ()>; 4]>::new();
+    for (_, index, words) in locks {
+        guards.push(words.lock(index));
+    }
+    let mut lines = Lines::new();
+    for (id, index, table) in indices {
+        lines.push((id, index, table.lock(index)));
+    }
+
+    let mut held = SmallVec::<[Held<'_>; 4]>::new();
+    let mut limits = SmallVec::<[LimitState<'_>; 4]>::new();
+    for place in places {
+        let known = held.iter().position(|it| it.place.has_state_of(place));
+        limits.push(place.limit(known.unwrap_or(held.len()), Timestamp::ZERO, None));
+        if known.is_none() {
+            held.push(Held::of(place));
+        }
+    }
+    // Before a state is taken out of its line, because a clock may panic.
+    let mut times = Times::default();
+    held.iter_mut().for_each(|it| it.now = times.of(it.place));
+    held.iter_mut().for_each(|it| it.take(&mut lines));
+    for it in &mut held {
+        it.find_room(&mut lines);
+        it.advance(due, &mut lines);
+    }
+    for (limit, place) in limits.iter_mut().zip(places) {
+        if let Some(it) = held.get(limit.index) {
+            (limit.now, limit.full) = (it.at, it.full.filter(|_| !place.only_asks));
+        }
+    }
+    let mut states = SmallVec::<[&mut State; 4]>::new();
+    for it in &mut held {
+        states.push(&mut it.state);
+    }
+    let result = operation(&mut KeyStates::new(&mut states, &mut limits));
+    drop((states, limits));
+    for it in held {
+        it.put(&mut lines);
+    }
+    result
+}
+
+impl<'a> Held<'a> {
+    /// Holds the slot of a debt if the key has one.
+    fn of(place: &'a Place<'a>) -> Self {
+        let (now, at, mut slot, mut state) =
+            (Timestamp::ZERO, Timestamp::ZERO, Slot::None, State::Fresh);
+        if let Some(Store::Words(words, _)) = place.tables.store(place.transition)
+            && let Some(word) = words.hold(place.hash)
+        {
+            state = State::Gcra(word.tat());
+            slot = Slot::Word(word);
+        }
+        let is_known = !matches!(slot, Slot::None);
+        Self { place, slot, state, is_known, now, at, full: None, counted: 0 }
+    }
+
+    /// Takes the state of a key that has a slot in one of its lines.
+    fn take(&mut self, lines: &mut Lines<'_>) {
+        for index in lines_of(self.place, lines) {
+            if !self.is_known
+                && let Some((.., line)) = lines.get_mut(index)
+                && let Some((taken, state)) = line.take(self.place.hash)
+            {
+                (self.slot, self.state, self.is_known) = (Slot::Line(index, taken), state, true);
+            }
+        }
+    }
+
+    /// Holds a free slot if the key has none.
+    fn find_room(&mut self, lines: &mut Lines<'_>) {
+        let Self { place: Place { tables, hash, transition, .. }, now, .. } = *self;
+        if self.is_known {
+            return;
+        }
+        let wait = match tables.store(transition) {
+            Some(Store::Words(words, _)) => {
+                if let Some(word) = words.hold_free(*hash, now) {
+                    self.slot = Slot::Word(word);
+                    return;
+                }
+                words.repair(*hash, now, &tables.epoch);
+                words.free_after(*hash, now)
+            }
+            Some(Store::Table(table)) => {
+                let own = lines_of(self.place, lines);
+                for index in own {
+                    if let Some((.., line)) = lines.get_mut(index)
+                        && let Some(taken) = line.take_free(now)
+                    {
+                        self.slot = Slot::Line(index, taken);
+                        return;
+                    }
+                }
+                // Keys of impossible states may never come back to have them repaired.
+                let latest = now.saturating_add(table.reach());
+                let ends = own.into_iter().filter_map(|index| {
+                    let (.., line) = lines.get_mut(index)?;
+                    line.free_by(latest);
+                    Some(line.free_at())
+                });
+                ends.min().unwrap_or(now).saturating_since(now)
+            }
+            None => Duration::ZERO,
+        };
+        self.full = Some(Full { wait, admits: tables.room.on_full == OnFull::Admit });
+    }
+
+    /// Advances the state, and lets its log grow by as many entries as there are.
+    fn advance(&mut self, due: Option<Timestamp>, lines: &mut Lines<'_>) {
+        let Self { place, now, .. } = *self;
+        let Some(Store::Table(table)) = place.tables.store(place.transition) else {
+            self.at = place.advance(&mut self.state, now, due);
+            return;
+        };
+        self.counted = table.entries(&self.state);
+        self.at = place.advance(&mut self.state, now, due);
+        let own = lines.iter_mut().filter(|(id, ..)| *id == place.tables.id);
+        table.make_spare(&self.state, own.map(|(.., line)| &mut **line), now);
+        self.counted += table.reserve(&mut self.state);
+    }
+
+    /// Puts the state into its slot. A refusal or a peek takes no slot.
+    fn put(self, lines: &mut Lines<'_>) {
+        let Self { place, slot, state, is_known, now, counted, .. } = self;
+        match (slot, place.tables.store(place.transition)) {
+            (Slot::Word(word), _) => {
+                let tat = if let State::Gcra(tat) = state { tat } else { Tat::default() };
+                word.release(place.hash, tat, now);
+            }
+            (Slot::Line(index, taken), Some(Store::Table(table))) => {
+                table.settle(counted, &state);
+                let end = now.saturating_add(place.transition.fresh_after(&state, now));
+                let is_kept = is_known || end > now;
+                if let Some((.., line)) = lines.get_mut(index) {
+                    let former = line.put(taken, is_kept.then_some((place.hash, end)), state);
+                    table.forget(&former);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns which of the locked lines are those of a place, the first one first.
+fn lines_of(place: &Place<'_>, lines: &Lines<'_>) -> [usize; 2] {
+    let Some(Store::Table(table)) = place.tables.store(place.transition) else {
+        return [usize::MAX; 2];
+    };
+    let is = |line| {
+        move |(id, index, _): &(LimiterId, usize, _)| (*id, *index) == (place.tables.id, line)
+    };
+    table.lines_of(place.hash).map(|line| lines.iter().position(is(line)).unwrap_or(usize::MAX))
+}

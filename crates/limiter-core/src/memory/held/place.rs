@@ -1,0 +1,68 @@
+//! Where a key's state under a limit is, and its present.
+
+use super::super::tables::Tables;
+use crate::{
+    Clock, Timestamp,
+    algorithms::{AnyTransition, Full, LimitState, State, Transition},
+};
+
+/// Where a key's state under a limit is.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) tables: &'a Tables,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) transition: &'a AnyTransition,
+    /// Of the key, combined with the limit's salt.
+    pub(crate) hash: u64,
+    /// Whether the state is never charged. Then a key for which the table is full is a fresh one.
+    pub(crate) only_asks: bool,
+}
+
+impl Place<'_> {
+    /// Returns whether both are of one state.
+    pub(super) fn has_state_of(&self, other: &Self) -> bool {
+        (self.tables.id, self.hash) == (other.tables.id, other.hash)
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.tables.now(self.clock)
+    }
+
+    /// Returns the state at an index under the limit, at its present.
+    #[inline]
+    pub(super) fn limit(&self, index: usize, now: Timestamp, full: Option<Full>) -> LimitState<'_> {
+        let full = full.filter(|_| !self.only_asks);
+        LimitState { transition: self.transition, index, now, full, charge: None }
+    }
+
+    /// Advances a state to the present, or to the moment when a waiter was `due` if the state is possible then. Returns
+    /// that moment.
+    pub(super) fn advance(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        due: Option<Timestamp>,
+    ) -> Timestamp {
+        let at = due.filter(|due| self.transition.is_possible(state, *due)).unwrap_or(now);
+        if self.transition.advance(state, at) {
+            self.tables.epoch.begin();
+        }
+        at
+    }
+}
+
+/// The two times that the clock of a list shows, each of which is read once.
+#[derive(Default)]
+pub(super) struct Times {
+    monotonic: Option<Timestamp>,
+    unix: Option<Timestamp>,
+}
+
+impl Times {
+    /// Returns the present of a place.
+    pub(super) fn of(&mut self, place: &Place<'_>) -> Timestamp {
+        let Self { monotonic, unix } = self;
+        let time = if place.tables.reads_unix_time() { unix } else { monotonic };
+        *time.get_or_insert_with(|| place.now())
+    }
+}
