@@ -308,3 +308,46 @@ fn no_state_is_later_than_the_clock_of_a_waiter() {
         });
     }
 }
+
+/// Returns two limiters of one clock, each with one permit of key 7: whose slot it has, or not.
+fn two(are_known: bool) -> [Keyed; 2] {
+    let (first, clock) = keyed();
+    let second = first.sibling(&hourly());
+    if are_known {
+        assert!(first.check(7).is_admitted() && second.check(7).is_admitted());
+        clock.0.store(HOUR, Ordering::Relaxed);
+    }
+    [first, second]
+}
+
+fn list(limiters: [&Keyed; 2]) -> bool {
+    let demands = limiters.map(|limiter| limiter.demand(7, Cost::ONE).without_receipt());
+    MemoryLimiter::decide(&demands).is_admitted()
+}
+
+/// By debts that are changed without a lock, and where slots are taken.
+#[test]
+fn of_two_lists_in_other_orders_one_is_admitted() {
+    for are_known in [true, false] {
+        model(move || {
+            let [first, second] = two(are_known);
+            let (one, other) = (first.clone(), second.clone());
+            let (there, here) = together(move || list([&one, &other]), || list([&second, &first]));
+            assert_ne!(there, here);
+        });
+    }
+}
+
+#[test]
+fn a_list_beside_a_check_charges_all_or_nothing() {
+    for are_known in [true, false] {
+        model(move || {
+            let [first, second] = two(are_known);
+            let (one, other) = (first.clone(), second.clone());
+            let (there, here) =
+                together(move || list([&one, &other]), || second.check(7).is_admitted());
+            assert_ne!(there, here);
+            assert_eq!(first.check(7).is_admitted(), here);
+        });
+    }
+}
