@@ -43,8 +43,8 @@ use crate::{
 /// ```
 ///
 /// The order of the demands never changes the outcome. Two demands for one key of one limiter are one demand:
-/// the sum of their costs has to fit, and what is charged is the cost of those that do not only ask. An empty list is
-/// admitted.
+/// the sum of their costs has to fit, and what is charged is the cost of those that do not only ask. If they are under
+/// different policies that share the key's state, the second one has to fit beside the first. An empty list is admitted.
 ///
 /// # Stores
 ///
@@ -65,8 +65,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands, or two for one
-/// key of one limiter by handles with different policies. Otherwise the first error of a store, which
+/// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands; and through a store
+/// that can't decide on them, two for one key of one limiter by handles with different policies. Otherwise the first error of a store, which
 /// [`Error::limiter`] identifies if there are several; what was charged in others is given back.
 pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     let merged = match Merged::of(demands) {

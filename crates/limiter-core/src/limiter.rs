@@ -289,9 +289,10 @@ impl<'a> Demand<'a> {
         self.wants_receipt |= other.wants_receipt;
     }
 
-    /// Returns whether both are for one key of one limiter, so that their costs add up.
+    /// Returns whether both are for one key of one limiter under one policy, so that their costs add up.
     pub(crate) fn has_state_of(&self, other: &Self) -> bool {
-        self.id == other.id && self.key == other.key
+        let is_of_one = self.id == other.id && self.key == other.key;
+        is_of_one && self.limiter.policy() == other.limiter.policy()
     }
 }
 

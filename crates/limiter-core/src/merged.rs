@@ -1,17 +1,19 @@
-//! Demands for one key of one limiter, merged.
+//! Demands for one key of one limiter under one policy, merged.
 
 use alloc::{format, vec::Vec};
 
 use crate::{Demand, Error, ErrorKind, limiter::MAX_DEMANDS};
 
-/// Demands of which no two are for one key of one limiter, and the place of each of the caller's demands among them.
+/// Demands of which no two are for one key of one limiter under one policy, and the place of each of the caller's demands
+/// among them.
 pub(crate) struct Merged<'a> {
     pub(crate) demands: Vec<Demand<'a>>,
     pub(crate) places: Vec<usize>,
 }
 
 impl<'a> Merged<'a> {
-    /// Joins demands for one key of one limiter to one with the sum of their costs. Returns `None` if there are none.
+    /// Joins demands for one key of one limiter under one policy to one with the sum of their costs. Returns `None` if there
+    /// are none.
     pub(crate) fn of(demands: &[Demand<'a>]) -> Result<Option<Self>, Error> {
         if demands.len() > MAX_DEMANDS {
             let number = demands.len();
@@ -27,18 +29,6 @@ impl<'a> Merged<'a> {
         };
         if !pairs().any(|(one, other)| one.has_state_of(other)) {
             return Ok(None);
-        }
-        for (one, other) in pairs() {
-            let (policy, others) = (one.limiter().policy(), other.limiter().policy());
-            if one.has_state_of(other) && policy != others {
-                let message = format!(
-                    "invalid list of demands: two for one key of one limiter have different policies, {:?} \
-                     and {:?}; use one of them",
-                    policy.name(),
-                    others.name()
-                );
-                return Err(Error::new(ErrorKind::InvalidSetting, message));
-            }
         }
         let mut merged = Self { demands: Vec::new(), places: Vec::new() };
         for demand in demands {
