@@ -6,12 +6,6 @@ use core::{
     pin::Pin,
     task::{Context, Poll, ready},
 };
-#[cfg(feature = "std")]
-use std::{
-    sync::Arc,
-    task::{Wake, Waker},
-    thread::{self, Thread},
-};
 
 use crate::{Error, ErrorKind};
 
@@ -81,20 +75,12 @@ impl<T> LimiterFuture<T> {
     ///
     /// As the operation; and [`ErrorKind::Unexpected`] if the result was [taken](Self::take_ready) before.
     pub fn wait(mut self) -> Result<T, Error> {
-        struct Unpark(Thread);
-
-        impl Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waker = crate::sync::unpark_this_thread();
         let mut context = Context::from_waker(&waker);
         loop {
             match Pin::new(&mut self).poll(&mut context) {
                 Poll::Ready(result) => return result,
-                Poll::Pending => thread::park(),
+                Poll::Pending => std::thread::park(),
             }
         }
     }

@@ -80,6 +80,8 @@ mod slots;
 mod sync;
 mod ticks;
 mod timestamp;
+#[cfg(feature = "std")]
+mod waiting;
 
 #[doc(inline)]
 pub use algorithm::Algorithm;

@@ -44,6 +44,7 @@ mod tables;
 mod waiters;
 mod words;
 
+pub(crate) use front::check_capacity;
 pub use front::{Builder, MemoryDemand, MemoryLimiter};
 pub use full::OnFull;
 pub(crate) use key_hasher::KeyHasher;

@@ -165,7 +165,6 @@ impl<'s, 'a> KeyStates<'s, 'a> {
     }
 
     /// Returns the decision on a cost that has to wait so long, with the present usage.
-    #[must_use]
     #[inline]
     pub fn decision(&self, cost: Cost, wait: Option<Duration>) -> Decision {
         let own = |limit: &LimitState<'_>| limit.wait(self.states, Duration::ZERO, cost);

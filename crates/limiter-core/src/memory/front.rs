@@ -8,5 +8,6 @@ mod dynamic;
 mod limiter;
 
 pub use builder::Builder;
+pub(crate) use capacity::check_capacity;
 pub use decide::MemoryDemand;
 pub use limiter::MemoryLimiter;

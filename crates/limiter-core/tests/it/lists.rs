@@ -123,16 +123,18 @@ fn more_than_16_demands_are_an_error_that_quotes_the_number() {
 }
 
 #[test]
-fn two_policies_for_one_key_are_an_error_that_quotes_both() {
+fn demands_under_two_policies_for_one_key_are_charged_in_turn() {
     let (free, _) = memory("10/h");
     let premium = free.with_policy(&policy("premium", "100/h")).unwrap();
-    let error = decide(&[one(&free, "a"), one(&premium, "a")]).take_ready().unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
-    let message = error.to_string();
-    assert!(message.contains("\"test\"") && message.contains("\"premium\""), "{message}");
-    // Different keys are no contradiction.
-    assert!(now(&[one(&free, "a"), one(&premium, "b")]).is_admitted());
-    assert_eq!(free.peek("a").remaining(), 9);
+    let both = [Demand::new(&free, "a", Cost::of(5)), Demand::new(&premium, "a", Cost::of(50))];
+    assert!(now(&both).is_admitted());
+    // A half each.
+    assert_eq!(free.peek("a").remaining(), 0);
+    let (strict, _) = memory("10/h");
+    let longer = strict.with_policy(&policy("longer", "10/h burst 20")).unwrap();
+    assert!(now(&[one(&strict, "a"), one(&longer, "a")]).is_admitted());
+    // Another span is another state.
+    assert_eq!((strict.peek("a").remaining(), longer.peek("a").remaining()), (9, 19));
 }
 
 #[test]

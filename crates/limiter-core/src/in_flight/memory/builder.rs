@@ -1,12 +1,24 @@
-//! How a limiter of requests in flight is built.
+//! How a limiter of requests in flight is built: by a builder of its own, whose settings mean something else for a table
+//! that grows and for keys without a policy.
 
 use std::{hash::BuildHasher, sync::Arc};
 
-use super::{InFlight, Inner, SHARDS, SPARE_FROM, counts::Counts, shard::Shard};
-use crate::{
-    Builder, Clock, Error, ErrorKind, LimiterId, SystemClock, in_flight::check_in_flight,
-    memory::KeyHasher,
+use super::{
+    InFlight, Inner,
+    shard::{Shard, Shared},
 };
+use crate::{
+    Builder, Clock, Error, LimiterId, SystemClock,
+    in_flight::check_in_flight,
+    memory::{KeyHasher, check_capacity},
+    sync::{AtomicU32, Bounded},
+};
+
+/// How many locks there are at most.
+const SHARDS: usize = 64;
+
+/// The capacity from which a shard may keep a place without a key: where those are less than one in a hundred.
+const SPARE_FROM: usize = 100 * SHARDS;
 
 /// The settings of an [`InFlight`], fixed before it exists.
 ///
@@ -36,14 +48,26 @@ impl InFlightBuilder {
     pub const MAX_CAPACITY: usize = Builder::MAX_CAPACITY;
 
     /// The most waiters unless [`max_waiting`](Self::max_waiting) sets another number: 10,000.
-    pub const DEFAULT_MAX_WAITING: usize = 10_000;
+    pub const DEFAULT_MAX_WAITING: usize = Builder::DEFAULT_MAX_WAITING;
+}
 
-    pub(super) fn new(name: &str, limit: u32) -> Self {
-        Self {
+impl InFlight {
+    /// Returns a limiter that lets up to `limit` requests of a key in at once, with room for 100,000 keys.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`InFlightBuilder::build`].
+    pub fn new(name: &str, limit: u32) -> Result<Self, Error> {
+        Self::builder(name, limit).build()
+    }
+
+    /// Returns the settings of a limiter, to be changed and built.
+    pub fn builder(name: &str, limit: u32) -> InFlightBuilder {
+        InFlightBuilder {
             name: name.to_owned(),
             limit,
-            capacity: Self::DEFAULT_CAPACITY,
-            max_waiting: Self::DEFAULT_MAX_WAITING,
+            capacity: InFlightBuilder::DEFAULT_CAPACITY,
+            max_waiting: InFlightBuilder::DEFAULT_MAX_WAITING,
             hasher: KeyHasher::default(),
             clock: SystemClock::new(),
         }
@@ -82,28 +106,25 @@ impl<C: Clock> InFlightBuilder<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`] if the name is empty, longer than 64 bytes, or has a character that is not printable
-    /// ASCII.
-    ///
-    /// [`ErrorKind::InvalidSetting`] if the limit is zero, or the capacity is not from 1 to
-    /// [`MAX_CAPACITY`](InFlightBuilder::MAX_CAPACITY).
+    /// Those of [`check_in_flight`], and [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the capacity
+    /// is not from 1 to [`MAX_CAPACITY`](InFlightBuilder::MAX_CAPACITY).
     pub fn build(self) -> Result<InFlight<C>, Error> {
         check_in_flight(&self.name, self.limit)?;
-        if !(1..=InFlightBuilder::MAX_CAPACITY).contains(&self.capacity) {
-            let (kind, value) = (ErrorKind::InvalidSetting, self.capacity.to_string());
-            let fault = format!("use 1 to {}", InFlightBuilder::MAX_CAPACITY);
-            return Err(Error::invalid(kind, "capacity", &value, fault));
-        }
+        check_capacity(self.capacity)?;
         let Self { name, limit, capacity, max_waiting, hasher, clock } = self;
-        let spare_places = usize::from(capacity >= SPARE_FROM);
-        let counts = Arc::new(Counts::new(limit, capacity, max_waiting, spare_places));
-        let shards = (0..capacity.min(SHARDS)).map(|_| Arc::new(Shard::new(Arc::clone(&counts))));
+        let shared = Arc::new(Shared {
+            limit: AtomicU32::new(limit),
+            keys: Bounded::new(capacity),
+            spare_places: usize::from(capacity >= SPARE_FROM),
+            waiting: Bounded::new(max_waiting),
+        });
+        let shards = (0..capacity.min(SHARDS)).map(|_| Arc::new(Shard::new(Arc::clone(&shared))));
         Ok(InFlight(Arc::new(Inner {
             name,
             id: LimiterId::new(),
             hasher,
             shards: shards.collect(),
-            counts,
+            shared,
             clock: Arc::new(clock),
         })))
     }

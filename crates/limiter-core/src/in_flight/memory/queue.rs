@@ -1,95 +1,75 @@
-//! The waiters of a key, in the order of their arrival.
+//! The waiters of a shard's keys.
+//!
+//! Waiters for a rate have another queue, because each of them is due at a moment that is computed in advance. Nobody
+//! knows when a permit in flight is given back.
 
 use core::task::Waker;
-use std::{collections::BTreeMap, mem};
+use std::collections::BTreeMap;
 
-use crate::Occupancy;
-
-/// A place in the queues of a shard. An earlier arrival has a lower number.
-pub(crate) type Ticket = u64;
-
-/// The limit of a call. `None` means the limiter's own limit, whatever it is at the time.
-pub(crate) type CallLimit = Option<u32>;
-
-/// A permit that was taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Grant {
-    /// That of the key's count. After a reset the permit belongs to no count.
-    pub(crate) generation: u64,
-    /// Includes the permit.
-    pub(crate) occupancy: Occupancy,
+/// What a call asks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Call {
+    /// That of the key.
+    pub(super) hash: u64,
+    /// `None` means the limiter's own limit, whatever it is at the time.
+    pub(super) limit: Option<u32>,
 }
 
-/// The waiters of one key, and the permits that were taken for some of them since they were last polled.
+/// The place of a waiter in its lane. A later arrival in the shard has a higher one.
+pub(super) type Ticket = u64;
+
+/// The waiters of all keys.
 #[derive(Default)]
-pub(crate) struct Queue {
-    /// None is empty, and no two have the same limit.
-    lanes: Vec<Lane>,
-    granted: BTreeMap<Ticket, Grant>,
-}
-
-/// The waiters under one limit. Those under a higher limit need not wait behind them.
-struct Lane {
-    limit: CallLimit,
-    waiting: BTreeMap<Ticket, Waker>,
+pub(super) struct Queue {
+    /// A key has a lane for each limit, because waiters under a higher one need not wait behind those under a lower
+    /// one. No lane is empty.
+    lanes: BTreeMap<Call, BTreeMap<Ticket, Waker>>,
+    last_ticket: Ticket,
 }
 
 impl Queue {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lanes.is_empty() && self.granted.is_empty()
+    /// Returns whether no key has waiters.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Returns the hashes of the keys that have waiters.
+    pub(super) fn hashes(&self) -> Vec<u64> {
+        let mut hashes: Vec<_> = self.lanes.keys().map(|call| call.hash).collect();
+        hashes.dedup();
+        hashes
     }
 
     /// Adds a waiter behind all others.
-    pub(crate) fn push(&mut self, ticket: Ticket, limit: CallLimit, waker: Waker) {
-        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.limit == limit) {
-            lane.waiting.insert(ticket, waker);
-        } else {
-            self.lanes.push(Lane { limit, waiting: BTreeMap::from([(ticket, waker)]) });
-        }
+    pub(super) fn join(&mut self, call: Call, waker: Waker) -> Ticket {
+        self.last_ticket += 1;
+        self.set_waker(call, self.last_ticket, waker);
+        self.last_ticket
     }
 
-    /// Removes the first waiter whose limit is above `held`. Returns its ticket, its limit and its waker.
-    pub(crate) fn pop(&mut self, held: u32, own_limit: u32) -> Option<(Ticket, u32, Waker)> {
-        let first = |lane: &Lane| {
-            let limit = lane.limit.unwrap_or(own_limit);
-            let ticket = *lane.waiting.first_key_value()?.0;
-            (held < limit).then_some((ticket, limit, lane.limit))
-        };
-        let (ticket, limit, lane) = self.lanes.iter().filter_map(first).min()?;
-        let waker = self.remove(ticket, lane)?;
-        Some((ticket, limit, waker))
+    /// Sets the waker of a waiter. Returns the former one.
+    pub(super) fn set_waker(&mut self, call: Call, ticket: Ticket, waker: Waker) -> Option<Waker> {
+        self.lanes.entry(call).or_default().insert(ticket, waker)
     }
 
-    /// Removes a waiter. Returns its waker, to be dropped once no lock is held, or `None` if a permit was taken for it.
-    pub(crate) fn remove(&mut self, ticket: Ticket, limit: CallLimit) -> Option<Waker> {
-        let index = self.lanes.iter().position(|lane| lane.limit == limit)?;
-        let lane = self.lanes.get_mut(index)?;
-        let waker = lane.waiting.remove(&ticket);
-        if lane.waiting.is_empty() {
-            self.lanes.swap_remove(index);
+    /// Removes a waiter. Returns its waker.
+    pub(super) fn remove(&mut self, call: Call, ticket: Ticket) -> Option<Waker> {
+        let lane = self.lanes.get_mut(&call)?;
+        let waker = lane.remove(&ticket);
+        if lane.is_empty() {
+            self.lanes.remove(&call);
         }
         waker
     }
 
-    /// Keeps a permit for a waiter that was removed, until it is polled.
-    pub(crate) fn grant(&mut self, ticket: Ticket, grant: Grant) {
-        self.granted.insert(ticket, grant);
-    }
-
-    /// Returns the permit that was taken for a waiter.
-    pub(crate) fn take_grant(&mut self, ticket: Ticket) -> Option<Grant> {
-        self.granted.remove(&ticket)
-    }
-
-    /// Sets the waker of a waiter. Returns the former one, to be dropped once no lock is held.
-    pub(crate) fn set_waker(
-        &mut self,
-        ticket: Ticket,
-        limit: CallLimit,
-        waker: &Waker,
-    ) -> Option<Waker> {
-        let lane = self.lanes.iter_mut().find(|lane| lane.limit == limit)?;
-        let current = lane.waiting.get_mut(&ticket)?;
-        (!current.will_wake(waker)).then(|| mem::replace(current, waker.clone()))
+    /// Removes the first waiter of a key whose limit is above `held`. Returns its ticket, its limit and its waker.
+    pub(super) fn pop(&mut self, hash: u64, held: u32, own: u32) -> Option<(Ticket, u32, Waker)> {
+        let lanes = self.lanes.range(Call { hash, limit: None }..);
+        let lanes = lanes.take_while(|(call, _)| call.hash == hash);
+        let open = lanes.filter(|(call, _)| held < call.limit.unwrap_or(own));
+        let heads = open.filter_map(|(call, lane)| Some((*lane.first_key_value()?.0, *call)));
+        let (ticket, call) = heads.min()?;
+        let waker = self.remove(call, ticket)?;
+        Some((ticket, call.limit.unwrap_or(own), waker))
     }
 }

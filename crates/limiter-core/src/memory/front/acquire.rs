@@ -1,17 +1,16 @@
-//! Waiting for permits: as a future, or on a thread.
+//! A request for permits that may wait for them.
 
 use std::{
-    future::poll_fn,
     ops::ControlFlow::{self, Break, Continue},
-    task::{Poll, Waker},
+    task::Waker,
     time::Duration,
 };
 
 use super::limiter::MemoryLimiter;
 use crate::{
-    Clock, Cost, Reservation, Timer, Timestamp,
+    Clock, Cost, Reservation, Timestamp,
     memory::waiters::{Status, Ticket},
-    sync::unpark_this_thread,
+    waiting::Wait,
 };
 
 /// A request for permits with its place in the queue, which it gives up when it is dropped.
@@ -35,9 +34,17 @@ impl<C: Clock> Acquire<C> {
         let deadline = within.map(|within| limiter.clock().now().saturating_add(within));
         Self { limiter, hash, cost, deadline, ticket: None }
     }
+}
 
-    /// Returns the reservation, or when it is due, as the states count time.
-    fn next(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
+impl<C: Clock> Wait for Acquire<C> {
+    type Clock = C;
+    type Answer = Reservation;
+
+    fn clock(&self) -> &C {
+        self.limiter.clock()
+    }
+
+    fn poll(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
         let Self { limiter, hash, cost, deadline, ticket } = self;
         let status = limiter.with_queue(*hash, |queue| {
             let states = limiter.states();
@@ -64,55 +71,9 @@ impl<C: Clock> Acquire<C> {
         }
     }
 
-    /// Returns until when to sleep by the clock if not woken before, for a moment at which it is due.
     fn wake_at(&self, due: Timestamp) -> Option<Timestamp> {
         let due = (due < Timestamp::MAX).then(|| self.limiter.states().present().by_the_clock(due));
         due.into_iter().chain(self.deadline).min()
-    }
-
-    /// Waits as a future, which takes its place in the queue when it is first polled.
-    ///
-    /// # Panics
-    ///
-    /// If it is polled after it was ready, like any `async` block.
-    pub(crate) async fn wait(mut self) -> Reservation
-    where
-        C: Timer,
-    {
-        // When it is due, and the timer for it. That moment by the clock would differ at each poll,
-        // because two clocks are read, and make a new timer.
-        let mut sleep: Option<(Timestamp, _)> = None;
-        poll_fn(|cx| {
-            let due = match self.next(cx.waker()) {
-                Break(reservation) => return Poll::Ready(reservation),
-                Continue(due) => due,
-            };
-            sleep = sleep.take().filter(|(until, _)| *until == due);
-            if sleep.is_none() {
-                let clock = self.limiter.clock();
-                sleep = self.wake_at(due).map(|moment| (due, clock.sleep_until(moment)));
-            }
-            if let Some((_, timer)) = &mut sleep
-                && timer.as_mut().poll(cx).is_ready()
-            {
-                // It is due by now, or the timer was early and another one sleeps for the rest.
-                sleep = None;
-                cx.waker().wake_by_ref();
-            }
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Waits on this thread.
-    pub(crate) fn block(mut self) -> Reservation {
-        let waker = unpark_this_thread();
-        loop {
-            match self.next(&waker) {
-                Break(reservation) => return reservation,
-                Continue(due) => self.limiter.clock().park_until(self.wake_at(due)),
-            }
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{Error, ErrorKind};
 
 pub(super) const MAX_CAPACITY: usize = 1 << 28;
 
-pub(super) fn check_capacity(keys: usize) -> Result<(), Error> {
+pub(crate) fn check_capacity(keys: usize) -> Result<(), Error> {
     check("capacity", keys, MAX_CAPACITY)
 }
 

@@ -5,7 +5,7 @@ use std::{any::Any, sync::Arc, time::Duration};
 use super::{decide::decide_dynamic, limiter::MemoryLimiter};
 use crate::{
     Clock, Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, LimiterId,
-    Policy, Receipt, Reservation, Store, Timer, Usage, WaitingLimiter,
+    Policy, Receipt, Reservation, Store, Timer, Usage, WaitingLimiter, waiting::Wait,
 };
 
 impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {

@@ -17,6 +17,7 @@ use crate::{
     },
     receipt::Taken,
     sync::{Bounded, Ordering, fence},
+    waiting::Wait,
 };
 
 /// A limiter that keeps its states in this process's memory.
