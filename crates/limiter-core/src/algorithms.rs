@@ -48,18 +48,19 @@ mod window;
 mod windows;
 
 pub use any::{AnyTransition, State};
-pub use operations::{Charges, KeyStates, operate};
 #[cfg(feature = "std")]
 pub(crate) use operations::{Full, LimitState};
-pub use transition::{Refunded, Transition};
+pub use operations::{KeyStates, operate};
 
-pub use crate::charge::Charge;
+pub use crate::charge::Charges;
 
 #[doc(hidden)]
 pub use {
+    crate::charge::Charge,
     entries::{Entries, Entry, Span},
     gcra::{Gcra, Tat},
     ledger::Ledger,
+    transition::{Refunded, Transition},
     window::{Counts, Window},
     windows::{WindowKind, Windows},
 };

@@ -1,6 +1,8 @@
 //! What an admission charged, and where a refund finds it.
 
-use crate::{Cost, Timestamp, algorithms::Charges};
+use smallvec::SmallVec;
+
+use crate::{Cost, Timestamp};
 
 /// What an admission charged to a limit, for a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,32 @@ pub struct Charge {
     pub cost: Cost,
     /// By which a refund finds them in the state, with a meaning of the algorithm's own.
     pub mark: u64,
+}
+
+/// What an operation charged: as much to each limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charges(pub(crate) SmallVec<[Charge; 1]>);
+
+impl Charges {
+    /// Returns when the permits may be used.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        self.0.first().map_or(Timestamp::ZERO, |charge| charge.at)
+    }
+
+    /// Returns how many permits were charged.
+    #[must_use]
+    pub fn permits(&self) -> u64 {
+        self.0.first().map_or(0, |charge| charge.cost.get())
+    }
+}
+
+impl From<Charge> for Charges {
+    fn from(charge: Charge) -> Self {
+        let mut charges = SmallVec::new();
+        charges.push(charge);
+        Self(charges)
+    }
 }
 
 /// What was charged in memory.

@@ -5,7 +5,10 @@ use core::{ops::Range, time::Duration};
 use smallvec::SmallVec;
 
 use super::{AnyTransition, State, Transition};
-use crate::{Cost, Decision, Source, Timestamp, Usage, charge::Charge};
+use crate::{
+    Cost, Decision, Source, Timestamp, Usage,
+    charge::{Charge, Charges},
+};
 
 /// The states of a key under the limits of a policy, each at its present.
 #[derive(Debug)]
@@ -34,32 +37,6 @@ pub(crate) struct Full {
     pub(crate) wait: Duration,
     /// Whether the key is admitted meanwhile, and not counted.
     pub(crate) admits: bool,
-}
-
-/// What an operation charged: as much to each limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Charges(pub(crate) SmallVec<[Charge; 1]>);
-
-impl Charges {
-    /// Returns when the permits may be used.
-    #[must_use]
-    pub fn at(&self) -> Timestamp {
-        self.0.first().map_or(Timestamp::ZERO, |charge| charge.at)
-    }
-
-    /// Returns how many permits were charged.
-    #[must_use]
-    pub fn permits(&self) -> u64 {
-        self.0.first().map_or(0, |charge| charge.cost.get())
-    }
-}
-
-impl From<Charge> for Charges {
-    fn from(charge: Charge) -> Self {
-        let mut charges = SmallVec::new();
-        charges.push(charge);
-        Self(charges)
-    }
 }
 
 /// Runs an operation at a moment on a key's states: one for each limit, in the order of

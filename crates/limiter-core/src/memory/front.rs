@@ -6,6 +6,7 @@ mod capacity;
 mod decide;
 mod dynamic;
 mod limiter;
+mod methods;
 
 pub use builder::Builder;
 pub(crate) use capacity::check_capacity;

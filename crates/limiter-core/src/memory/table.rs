@@ -17,7 +17,7 @@ use core::time::Duration;
 ///
 /// The table is cut into lines, each under its own lock, and a hash belongs to two of them. A fresh
 /// state is a free slot. A key gets a slot while both of its lines are locked, the one with the lower index
-/// first, so it never has two. If both are full of debtors, the table is [`Full`] for the key.
+/// first, so it never has two. If both are full of debtors, the key has no state.
 pub(super) struct Table {
     /// Not empty.
     lines: Box<[Mutex<Line>]>,

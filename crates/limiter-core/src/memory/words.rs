@@ -4,7 +4,7 @@
 //! Everything else happens under a lock that the key always takes, so no key gets two slots: a slot whose debt has drained
 //! is claimed.
 //!
-//! If all slots of a key are taken by debtors, the key has no state: the table is [`Full`] for it.
+//! If all slots of a key are taken by debtors, the key has no state.
 
 mod slot;
 

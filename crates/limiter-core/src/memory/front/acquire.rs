@@ -31,7 +31,7 @@ impl<C: Clock> Acquire<C> {
         cost: Cost,
         within: Option<Duration>,
     ) -> Self {
-        let deadline = within.map(|within| limiter.clock().now().saturating_add(within));
+        let deadline = within.map(|within| limiter.shared.clock.now().saturating_add(within));
         Self { limiter, hash, cost, deadline, ticket: None }
     }
 }
@@ -41,7 +41,7 @@ impl<C: Clock> Wait for Acquire<C> {
     type Answer = Reservation;
 
     fn clock(&self) -> &C {
-        self.limiter.clock()
+        &self.limiter.shared.clock
     }
 
     fn poll(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
@@ -51,12 +51,12 @@ impl<C: Clock> Wait for Acquire<C> {
             let status = match *ticket {
                 Some(ticket) => queue.poll(ticket, waker, states),
                 None => {
-                    let may_wait = || limiter.waiting().add();
-                    queue.join(limiter.limits(), *cost, *deadline, waker, states, may_wait)
+                    let may_wait = || limiter.shared.waiting.add();
+                    queue.join(&limiter.limits, *cost, *deadline, waker, states, may_wait)
                 }
             };
             if ticket.is_some() && matches!(status, Status::Done(_)) {
-                limiter.waiting().subtract();
+                limiter.shared.waiting.subtract();
             }
             // Before other waiters are woken, which may panic.
             *ticket = match status {
@@ -81,9 +81,9 @@ impl<C: Clock> Drop for Acquire<C> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let Self { limiter, hash, .. } = self;
-            limiter.waiting().subtract();
+            limiter.shared.waiting.subtract();
             limiter
-                .with_queue(*hash, |queue| queue.leave(ticket, limiter.limits(), limiter.states()));
+                .with_queue(*hash, |queue| queue.leave(ticket, &limiter.limits, limiter.states()));
         }
     }
 }

@@ -106,7 +106,7 @@ impl<C: Clock> MemoryLimiter<C> {
             // Waiters come first.
             let refusal = limiter.refusal(*key, *cost).map(|refusal| refusal.decision);
             refusals.push(refusal);
-            for place in limiter.states().places(limiter.limits(), *key) {
+            for place in limiter.states().places(&limiter.limits, *key) {
                 places.push(Place { only_asks: charge.is_none(), ..place });
             }
         }
@@ -133,7 +133,7 @@ impl<C: Clock> MemoryLimiter<C> {
                     && let Some(charges) = own.charges()
                 {
                     let charged = Charged { charges, epoch: states.tables.epoch.get() };
-                    let receipt = states.receipt(demand.limiter.limits(), demand.key, charged);
+                    let receipt = states.receipt(&demand.limiter.limits, demand.key, charged);
                     joint.receipts.push((index, receipt));
                 }
             }

@@ -65,7 +65,7 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 
 impl<C: Clock + 'static> Store for MemoryLimiter<C> {
     fn id(&self) -> LimiterId {
-        self.id()
+        self.shared.tables.id
     }
 
     fn as_any(&self) -> &dyn Any {
