@@ -101,28 +101,36 @@ impl<C: Clock> MemoryLimiter<C> {
             return demand.decide();
         }
         let mut places = SmallVec::<[Place<'_>; 4]>::new();
-        let mut refusals = SmallVec::<[Option<Decision>; 4]>::new();
-        for MemoryDemand { limiter, key, cost, charge, .. } in demands {
+        let mut refusals = SmallVec::<[(usize, Decision); 1]>::new();
+        for (index, demand) in demands.iter().enumerate() {
+            let MemoryDemand { limiter, key, cost, charge, .. } = demand;
             // Waiters come first.
-            let refusal = limiter.refusal(*key, *cost).map(|refusal| refusal.decision);
-            refusals.push(refusal);
+            if let Some(refusal) = limiter.refusal(*key, *cost) {
+                refusals.push((index, refusal.decision));
+            }
             for place in limiter.states().places(&limiter.limits, *key) {
                 places.push(Place { only_asks: charge.is_none(), ..place });
             }
         }
+        let mut joint = JointDecision::default();
         operate(&places, None, |states| {
-            let mut joint = JointDecision::default();
+            // It may run twice.
+            joint.decisions.clear();
+            joint.receipts.clear();
             let waits = waits(demands, states);
             let is_now = |wait: &Option<Duration>| *wait == Some(Duration::ZERO);
-            let fits = refusals.iter().all(Option::is_none) && waits.iter().all(is_now);
+            let fits = refusals.is_empty() && waits.iter().all(is_now);
             let mut limits = 0..0;
             for (index, (demand, wait)) in demands.iter().zip(waits).enumerate() {
                 limits = limits.end..limits.end + demand.limits();
                 let mut own = states.of(limits.clone());
-                let refusal = refusals.get(index).copied().flatten();
+                let refusal = refusals.iter().find(|(refused, _)| *refused == index);
                 let decision = match demand.charge.filter(|_| fits) {
                     Some(charge) => own.charge_after(Duration::ZERO, charge),
-                    None => refusal.unwrap_or_else(|| own.decision(demand.cost, wait)),
+                    None => match refusal {
+                        Some((_, refusal)) => *refusal,
+                        None => own.decision(demand.cost, wait),
+                    },
                 };
                 let states = demand.limiter.states();
                 if fits || !decision.is_admitted() {
@@ -137,8 +145,8 @@ impl<C: Clock> MemoryLimiter<C> {
                     joint.receipts.push((index, receipt));
                 }
             }
-            joint
-        })
+        });
+        joint
     }
 }
 
@@ -148,19 +156,17 @@ fn waits<C: Clock>(
     states: &mut KeyStates<'_, '_>,
 ) -> SmallVec<[Option<Duration>; 4]> {
     let copies = states.are_shared().then(|| states.copies());
-    let mut limits = 0..0;
-    let waits = demands.iter().map(|demand| {
+    let (mut waits, mut limits) = (SmallVec::new(), 0..0);
+    for demand in demands {
         limits = limits.end..limits.end + demand.limits();
         let mut own = states.of(limits.clone());
-        let wait = own.wait(demand.cost);
-        if let Some(charge) =
-            demand.charge.filter(|_| copies.is_some() && wait == Some(Duration::ZERO))
+        waits.push(own.wait(demand.cost));
+        if let Some(charge) = demand.charge.filter(|_| copies.is_some())
+            && waits.last() == Some(&Some(Duration::ZERO))
         {
             let _ = own.charge_after(Duration::ZERO, charge);
         }
-        wait
-    });
-    let waits = waits.collect();
+    }
     if let Some(copies) = copies {
         states.restore(copies);
     }
@@ -170,7 +176,9 @@ fn waits<C: Clock>(
 /// Does what [`MemoryLimiter::decide`] does. Returns `None` if a demand is not for a limiter in memory with this clock: a
 /// limiter of another crate has passed on the id of one.
 pub(super) fn decide_dynamic<C: Clock + 'static>(demands: &[Demand<'_>]) -> Option<JointDecision> {
-    let demands: Option<SmallVec<[_; 4]>> =
-        demands.iter().map(MemoryDemand::<C>::of_dynamic).collect();
-    Some(MemoryLimiter::decide(&demands?))
+    let mut own = SmallVec::<[_; 4]>::new();
+    for demand in demands {
+        own.push(MemoryDemand::<C>::of_dynamic(demand)?);
+    }
+    Some(MemoryLimiter::decide(&own))
 }
