@@ -6,7 +6,7 @@ mod unlocked;
 
 pub(crate) use self::place::Place;
 use self::{
-    locked::{operate_on_all, operate_on_word},
+    locked::{operate_on_all, operate_on_one},
     unlocked::operate_without_locks,
 };
 use super::tables::Store;
@@ -26,33 +26,26 @@ pub(crate) fn operate<R>(
     mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
     let [place] = places else { return operate_on_many(places, due, operation) };
-    match place.tables.store(place.transition) {
-        Some(Store::Table(table)) => {
-            let [first, _] = table.lines_of(place.hash);
-            let mut line = table.lock(first);
-            if let Some((slot, state)) = line.state(place.hash)
-                && table.has_spare(state)
-            {
-                // The common case: nothing has to be moved.
-                let now = place.now();
-                let counted = table.entries(state);
-                let at = place.advance(state, now, due);
-                let counted = counted + table.reserve(state);
-                let result = operation(&mut KeyStates::new(
-                    &mut [&mut *state],
-                    &mut [place.limit(0, at, None)],
-                ));
-                table.settle(counted, state);
-                let end = now.saturating_add(place.transition.fresh_after(state, now));
-                line.set_end(slot, end);
-                return result;
-            }
-            drop(line);
-            operate_on_all(places, due, operation)
+    if let Some(Store::Table(table)) = place.tables.store(place.transition) {
+        let [first, _] = table.lines_of(place.hash);
+        let mut line = table.lock(first);
+        if let Some((slot, state)) = line.state(place.hash)
+            && table.has_spare(state)
+        {
+            // The common case: nothing has to be moved.
+            let now = place.now();
+            let counted = table.entries(state);
+            let at = place.advance(state, now, due);
+            let counted = counted + table.reserve(state);
+            let result =
+                operation(&mut KeyStates::new(&mut [&mut *state], &mut [place.limit(0, at, None)]));
+            table.settle(counted, state);
+            let end = now.saturating_add(place.transition.fresh_after(state, now));
+            line.set_end(slot, end);
+            return result;
         }
-        Some(Store::Words(words, _)) => operate_on_word(place, words, due, operation),
-        None => operate_on_all(places, due, operation),
     }
+    operate_on_one(place, due, operation)
 }
 
 #[inline(never)]

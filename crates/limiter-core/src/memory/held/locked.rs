@@ -48,16 +48,28 @@ enum Slot<'a> {
 /// The lines that are locked, by the limiter and the index.
 type Lines<'a> = SmallVec<[(LimiterId, usize, MutexGuard<'a, Line>); 4]>;
 
-/// Operates on a debt by GCRA under the lock of its key.
-pub(super) fn operate_on_word<R>(
+/// Operates on a single state under the locks of its key.
+pub(super) fn operate_on_one<R>(
     place: &Place<'_>,
-    words: &Words,
     due: Option<Timestamp>,
     mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
-    let _lock = words.lock(words.lock_of(place.hash));
-    let (mut held, mut lines) = (Held::of(place), Lines::new());
+    let (mut _lock, mut lines) = (None, Lines::new());
+    match place.tables.store(place.transition) {
+        Some(Store::Words(words, _)) => _lock = Some(words.lock(words.lock_of(place.hash))),
+        Some(Store::Table(table)) => {
+            let [one, other] = table.lines_of(place.hash);
+            lines.push((place.tables.id, one.min(other), table.lock(one.min(other))));
+            if one != other {
+                lines.push((place.tables.id, one.max(other), table.lock(one.max(other))));
+            }
+        }
+        None => {}
+    }
+    let mut held = Held::of(place);
+    // Before a state is taken out of its line, because a clock may panic.
     held.now = place.now();
+    held.take(&mut lines);
     held.find_room(&mut lines);
     held.advance(due, &mut lines);
     let limit = place.limit(0, held.at, held.full);
@@ -108,7 +120,6 @@ pub(super) fn operate_on_all<R>(
             held.push(Held::of(place));
         }
     }
-    // Before a state is taken out of its line, because a clock may panic.
     let mut times = Times::default();
     held.iter_mut().for_each(|it| it.now = times.of(it.place));
     held.iter_mut().for_each(|it| it.take(&mut lines));
@@ -135,6 +146,7 @@ pub(super) fn operate_on_all<R>(
 
 impl<'a> Held<'a> {
     /// Holds the slot of a debt if the key has one.
+    #[inline(always)]
     fn of(place: &'a Place<'a>) -> Self {
         let (now, at, mut slot, mut state) =
             (Timestamp::ZERO, Timestamp::ZERO, Slot::None, State::Fresh);
@@ -149,6 +161,7 @@ impl<'a> Held<'a> {
     }
 
     /// Takes the state of a key that has a slot in one of its lines.
+    #[inline(always)]
     fn take(&mut self, lines: &mut Lines<'_>) {
         for index in lines_of(self.place, lines) {
             if !self.is_known
@@ -214,6 +227,7 @@ impl<'a> Held<'a> {
     }
 
     /// Puts the state into its slot. A refusal or a peek takes no slot.
+    #[inline(always)]
     fn put(self, lines: &mut Lines<'_>) {
         let Self { place, slot, state, is_known, now, counted, .. } = self;
         match (slot, place.tables.store(place.transition)) {
