@@ -146,10 +146,18 @@ impl Words {
         }
     }
 
-    /// Lowers the debt of a key by some of the ticks that were just charged.
-    pub(super) fn lower(&self, hash: u64, ticks: u64, now: Timestamp) {
+    /// Lowers the debt of a key by ticks that were just charged, if they still count.
+    pub(super) fn lower(
+        &self,
+        hash: u64,
+        ticks: u64,
+        counts: impl FnOnce() -> bool,
+        now: Timestamp,
+    ) {
         let _lock = self.lock(self.lock_of(hash));
-        if let Some(held) = self.hold(hash) {
+        if let Some(held) = self.hold(hash)
+            && counts()
+        {
             let word = held.found.1.wrapping_sub(ticks);
             held.release(hash, Tat(Some(word)), now);
         }

@@ -105,6 +105,20 @@ fn demands_in_memory_are_refunded_by_their_receipts() {
 }
 
 #[test]
+fn limiters_with_other_clocks_are_judged_by_their_own() {
+    for text in ["1/h", "1/h by fixed-window"] {
+        let [(early, _), (late, clock)] = [memory(text), memory(text)];
+        assert!(early.check("key").is_admitted() && late.check("other").is_admitted());
+        clock.advance(Duration::from_secs(3_600));
+        let other = early.demand("other", Cost::ONE);
+        assert!(MemoryLimiter::decide(&[other, late.demand("other", Cost::ONE)]).is_admitted());
+        let used_up = early.demand("key", Cost::ONE);
+        let decided = MemoryLimiter::decide(&[late.demand("key", Cost::ONE), used_up]);
+        assert_eq!(decided.retry_after(), Some(Duration::from_secs(3_600)));
+    }
+}
+
+#[test]
 fn an_empty_list_is_admitted() {
     let joint = now(&[]);
     assert!(joint.is_admitted() && joint.is_empty());

@@ -80,7 +80,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges all demands if all fit now, or none: what [`decide`](crate::decide) does for limiters in memory, without
     /// trait objects, and for any number of demands. Two demands for one state are charged in turn.
     ///
-    /// The limiters have to share a clock: they are [siblings](Self::sibling), or have the default one.
+    /// [Siblings](Self::sibling), and limiters with the default clock, share one reading of the clock.
     ///
     /// ```
     /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};

@@ -106,6 +106,7 @@ impl<C: Clock> MemoryLimiter<C> {
         self.refusal(key, cost).map_or_else(preview, |refusal| refusal.decision)
     }
 
+    /// Charges `cost` to a key if it fits now.
     #[inline(never)]
     pub(super) fn check_hash(&self, key: u64, cost: Cost) -> Decision {
         match self.check_without_lock(key, cost) {
@@ -127,6 +128,7 @@ impl<C: Clock> MemoryLimiter<C> {
         decision
     }
 
+    /// Charges `cost` to a key if it fits now or up to `within` later, and returns the delay.
     pub(super) fn reserve_hash(&self, key: u64, cost: Cost, within: Duration) -> Reservation {
         let epoch = self.shared.tables.epoch.get();
         let outcome = match self.check_without_lock(key, cost) {

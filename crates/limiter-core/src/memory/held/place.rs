@@ -1,8 +1,10 @@
 //! Where a key's state under a limit is, and its present.
 
+use smallvec::SmallVec;
+
 use super::super::tables::Tables;
 use crate::{
-    Clock, Timestamp,
+    Clock, LimiterId, Timestamp,
     algorithms::{AnyTransition, Full, LimitState, State, Transition},
 };
 
@@ -51,18 +53,23 @@ impl Place<'_> {
     }
 }
 
-/// The two times that the clock of a list shows, each of which is read once.
+/// The times of a list: each of the two that a clock shows is read once.
 #[derive(Default)]
-pub(super) struct Times {
-    monotonic: Option<Timestamp>,
-    unix: Option<Timestamp>,
-}
+pub(super) struct Times(SmallVec<[(LimiterId, bool, Timestamp); 2]>);
 
 impl Times {
-    /// Returns the present of a place.
+    /// Returns the present of a place. Limiters of one store share a clock.
     pub(super) fn of(&mut self, place: &Place<'_>) -> Timestamp {
-        let Self { monotonic, unix } = self;
-        let time = if place.tables.reads_unix_time() { unix } else { monotonic };
-        *time.get_or_insert_with(|| place.now())
+        let Self(times) = self;
+        let (id, is_unix) = (place.tables.id, place.tables.reads_unix_time());
+        let is_same = |(other, other_is_unix, _): &&(LimiterId, bool, Timestamp)| {
+            other.shares_store_with(id) && *other_is_unix == is_unix
+        };
+        if let Some((.., now)) = times.iter().find(is_same) {
+            return *now;
+        }
+        let now = place.now();
+        times.push((id, is_unix, now));
+        now
     }
 }

@@ -20,6 +20,7 @@ struct Read<'a> {
     slot: OwnSlot<'a>,
     before: Tat,
     state: State,
+    epoch: u64,
 }
 
 /// Operates on copies of debts by GCRA in the common case: all keys have their slots, and no other thread changes them
@@ -35,7 +36,8 @@ pub(super) fn operate_without_locks<R>(
         };
         let slot = words.own(place.hash)?;
         let before = slot.tat()?;
-        reads.push(Read { words, slot, before, state: State::Gcra(before) });
+        let (state, epoch) = (State::Gcra(before), place.tables.epoch.get());
+        reads.push(Read { words, slot, before, state, epoch });
         if places.iter().take(index).any(|other| other.has_state_of(place)) {
             return None;
         }
@@ -59,7 +61,9 @@ pub(super) fn operate_without_locks<R>(
     for (read, place) in reads.iter().zip(places).take(raced) {
         let now = times.of(place);
         let charged = read.after().debt(ticks(now)) - read.before.debt(ticks(now));
-        read.words.lower(place.hash, charged, now);
+        // A debt that has replaced an impossible one counts for what was charged before.
+        let counts = || place.tables.epoch.get() == read.epoch;
+        read.words.lower(place.hash, charged, counts, now);
     }
     None
 }
