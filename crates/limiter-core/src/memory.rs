@@ -6,6 +6,7 @@
 //! | `waiters` | the queues of waiters, one a key |
 //! | `states` | a key's operations, with what they charged |
 //! | `held` | one operation on all states that it needs, which nobody else changes meanwhile |
+//! | `debts` | several debts by GCRA, charged without a lock |
 //! | `tables` | the two tables of a limiter, and how large they are |
 //! | `words` | debts by GCRA: a check takes no lock where the key has its slot |
 //! | `table` | states of any size under locks |
@@ -27,6 +28,7 @@
 //! In every other case it goes on to `MemoryLimiter::check_under_lock`, `States::operate` and `held::operate`, which holds
 //! the states for `KeyStates::take` of `algorithms`.
 
+mod debts;
 mod epoch;
 mod front;
 mod full;

@@ -2,13 +2,9 @@
 
 mod locked;
 mod place;
-mod unlocked;
 
-pub(crate) use self::place::Place;
-use self::{
-    locked::{operate_on_all, operate_on_one},
-    unlocked::operate_without_locks,
-};
+use self::locked::{operate_on_all, operate_on_one};
+pub(crate) use self::place::{Place, Times};
 use super::tables::Store;
 use crate::{
     Timestamp,
@@ -23,9 +19,9 @@ use crate::{
 pub(crate) fn operate<R>(
     places: &[Place<'_>],
     due: Option<Timestamp>,
-    mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
+    operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
-    let [place] = places else { return operate_on_many(places, due, operation) };
+    let [place] = places else { return operate_on_all(places, due, operation) };
     if let Some(Store::Table(table)) = place.tables.store(place.transition) {
         let [first, _] = table.lines_of(place.hash);
         let mut line = table.lock(first);
@@ -46,17 +42,4 @@ pub(crate) fn operate<R>(
         }
     }
     operate_on_one(place, due, operation)
-}
-
-#[inline(never)]
-fn operate_on_many<R>(
-    places: &[Place<'_>],
-    due: Option<Timestamp>,
-    mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
-) -> R {
-    let at_once = || operate_without_locks(places, &mut operation);
-    match due.is_none().then(at_once).flatten() {
-        Some(result) => result,
-        None => operate_on_all(places, due, operation),
-    }
 }

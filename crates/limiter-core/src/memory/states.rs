@@ -64,7 +64,7 @@ impl<'a> States<'a> {
         limits: &Limits,
         key: u64,
         due: Option<Timestamp>,
-        operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
+        operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
     ) -> R {
         if let [(transition, salt)] = limits.salted.as_slice() {
             return operate(&[self.place(transition, key ^ salt)], due, operation);
@@ -83,7 +83,7 @@ impl<'a> States<'a> {
         limits: &Limits,
         key: u64,
         due: Option<Timestamp>,
-        mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> Decision,
+        operation: impl FnOnce(&mut KeyStates<'_, '_>) -> Decision,
     ) -> Outcome {
         let outcome = self.operate(limits, key, due, |states| {
             let decision = operation(states);

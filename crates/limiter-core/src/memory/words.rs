@@ -234,17 +234,17 @@ pub(super) struct OwnSlot<'a> {
 }
 
 impl OwnSlot<'_> {
-    /// Returns the debt, unless another thread holds the slot or has changed its owner.
-    pub(super) fn tat(self) -> Option<Tat> {
+    /// Returns when the debt ends, unless another thread holds the slot or has changed its owner.
+    #[inline]
+    pub(super) fn word(self) -> Option<u64> {
         let word = self.slot.word();
-        (word != BUSY && self.slot.tag() == self.tag).then_some(Tat(Some(word)))
+        (word != BUSY && self.slot.tag() == self.tag).then_some(word)
     }
 
     /// Raises the debt that was found, and returns whether it counts: no other thread has changed it or the owner.
-    pub(super) fn raise(self, found: Tat, raised: Tat) -> bool {
-        let (Some(found), Some(raised)) = (found.0, raised.0) else { return false };
-        let is_higher = left(raised, found) > 0;
-        is_higher && self.slot.charge(found, raised) && self.slot.tag() == self.tag
+    #[inline]
+    pub(super) fn raise(self, found: u64, raised: u64) -> bool {
+        self.slot.charge(found, raised) && self.slot.tag() == self.tag
     }
 }
 

@@ -9,7 +9,10 @@ use crate::{
     Clock, Cost, Decision, Demand, JointDecision, Key, SystemClock,
     algorithms::KeyStates,
     charge::Charged,
-    memory::held::{Place, operate},
+    memory::{
+        debts::Debts,
+        held::{Place, operate},
+    },
 };
 
 /// A cost for a key of a limiter in memory, as one element of a [decision](MemoryLimiter::decide) over several.
@@ -52,6 +55,24 @@ impl<'a, C: Clock> MemoryDemand<'a, C> {
             joint.decisions.push(Some(self.limiter.check_hash(self.key, self.cost)));
         }
         joint
+    }
+
+    /// Adds the decision on this demand, which is the next one of a list, and the receipt of what was charged.
+    fn add_to(
+        &self,
+        joint: &mut JointDecision,
+        decision: Decision,
+        charged: impl FnOnce() -> Option<Charged>,
+    ) {
+        let index = joint.decisions.len();
+        joint.decisions.push(Some(decision));
+        if self.wants_receipt
+            && let Some(charged) = charged()
+        {
+            let Self { limiter, key, .. } = self;
+            let receipt = limiter.states().receipt(&limiter.limits, *key, charged);
+            joint.receipts.push((index, receipt));
+        }
     }
 
     /// Returns how many limits it is charged to.
@@ -100,6 +121,26 @@ impl<C: Clock> MemoryLimiter<C> {
         {
             return demand.decide();
         }
+        Self::decide_without_locks(demands).unwrap_or_else(|| Self::decide_under_locks(demands))
+    }
+
+    /// Does what [`decide`](Self::decide) does by GCRA in the common case: nobody waits, and all keys have their slots.
+    fn decide_without_locks(demands: &[MemoryDemand<'_, C>]) -> Option<JointDecision> {
+        let mut debts = Debts::default();
+        for MemoryDemand { limiter, key, cost, charge, .. } in demands {
+            limiter.add_to(&mut debts, *key, *cost, *charge)?;
+        }
+        debts.charge()?;
+        let (mut joint, mut limits) = (JointDecision::default(), 0..0);
+        for demand in demands {
+            limits = limits.end..limits.end + demand.limits();
+            let decision = debts.decision(limits.clone());
+            demand.add_to(&mut joint, decision, || debts.charged(limits.clone()));
+        }
+        Some(joint)
+    }
+
+    fn decide_under_locks(demands: &[MemoryDemand<'_, C>]) -> JointDecision {
         let mut places = SmallVec::<[Place<'_>; 4]>::new();
         let mut refusals = SmallVec::<[(usize, Decision); 1]>::new();
         for (index, demand) in demands.iter().enumerate() {
@@ -114,9 +155,6 @@ impl<C: Clock> MemoryLimiter<C> {
         }
         let mut joint = JointDecision::default();
         operate(&places, None, |states| {
-            // It may run twice.
-            joint.decisions.clear();
-            joint.receipts.clear();
             let waits = waits(demands, states);
             let is_now = |wait: &Option<Duration>| *wait == Some(Duration::ZERO);
             let fits = refusals.is_empty() && waits.iter().all(is_now);
@@ -136,14 +174,10 @@ impl<C: Clock> MemoryLimiter<C> {
                 if fits || !decision.is_admitted() {
                     states.tables.count_if_full(&decision);
                 }
-                joint.decisions.push(Some(decision));
-                if demand.wants_receipt
-                    && let Some(charges) = own.charges()
-                {
-                    let charged = Charged { charges, epoch: states.tables.epoch.get() };
-                    let receipt = states.receipt(&demand.limiter.limits, demand.key, charged);
-                    joint.receipts.push((index, receipt));
-                }
+                demand.add_to(&mut joint, decision, || {
+                    let charges = own.charges()?;
+                    Some(Charged { charges, epoch: states.tables.epoch.get() })
+                });
             }
         });
         joint

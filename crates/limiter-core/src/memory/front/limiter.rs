@@ -3,11 +3,12 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    Clock, Cost, Decision, Key, Policy, Reservation, SystemClock,
+    Clock, Cost, Decision, Key, Policy, Reservation, SystemClock, Timestamp,
     algorithms::KeyStates,
     charge::{Charge, Charged},
     memory::{
         KeyHasher,
+        debts::Debts,
         salts::Salts,
         states::{Outcome, States},
         tables::{Limits, Room, Store, Tables},
@@ -118,6 +119,9 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Does what [`take`](Self::take) does without a receipt.
     #[inline(never)]
     fn check_under_lock(&self, key: u64, cost: Cost) -> Decision {
+        if let Some(debts) = self.charge_debts(key, cost) {
+            return debts.decision(0..self.limits.salted.len());
+        }
         if let Some(refusal) = self.refusal(key, cost) {
             return refusal.decision;
         }
@@ -131,11 +135,20 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to a key if it fits now or up to `within` later, and returns the delay.
     pub(super) fn reserve_hash(&self, key: u64, cost: Cost, within: Duration) -> Reservation {
         let epoch = self.shared.tables.epoch.get();
-        let outcome = match self.check_without_lock(key, cost) {
-            Some((decision, charge)) if decision.is_admitted() || within.is_zero() => {
+        let at_once = match self.check_without_lock(key, cost) {
+            Some((decision, charge)) => {
                 let charged = || Charged { charges: charge.into(), epoch };
-                let charged = decision.is_admitted().then(charged);
-                Outcome { decision, now: charge.made, charged }
+                Some((decision, decision.is_admitted().then(charged)))
+            }
+            None => self.charge_debts(key, cost).map(|debts| {
+                let limits = 0..self.limits.salted.len();
+                (debts.decision(limits.clone()), debts.charged(limits))
+            }),
+        };
+        let outcome = match at_once {
+            Some((decision, charged)) if decision.is_admitted() || within.is_zero() => {
+                let now = charged.as_ref().map_or(Timestamp::ZERO, |it| it.charges.at());
+                Outcome { decision, now, charged }
             }
             _ => self.take(key, cost, within),
         };
@@ -155,6 +168,31 @@ impl<C: Clock> MemoryLimiter<C> {
         let now = tables.now(clock);
         let (decision, mark) = words.check(gcra, key ^ salt, now, cost)?;
         Some((decision, Charge { made: now, at: now, cost, mark }))
+    }
+
+    /// Does what [`check_without_lock`](Self::check_without_lock) does for several limits.
+    fn charge_debts(&self, key: u64, cost: Cost) -> Option<Debts<'_>> {
+        if self.limits.salted.len() < 2 {
+            return None;
+        }
+        let mut debts = Debts::default();
+        self.add_to(&mut debts, key, cost, Some(cost))?;
+        debts.charge()?;
+        Some(debts)
+    }
+
+    /// Reads the debts of a key without a lock, or returns `None` where that takes one, or if somebody waits.
+    pub(super) fn add_to<'a>(
+        &'a self,
+        debts: &mut Debts<'a>,
+        key: u64,
+        cost: Cost,
+        charge: Option<Cost>,
+    ) -> Option<()> {
+        if !self.shared.queues.are_empty_for(key) {
+            return None;
+        }
+        self.states().places(&self.limits, key).try_for_each(|place| debts.add(place, cost, charge))
     }
 
     /// Charges `cost` to a key if it fits now or up to `within` later, unless waiters come first.

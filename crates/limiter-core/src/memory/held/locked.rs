@@ -52,7 +52,7 @@ type Lines<'a> = SmallVec<[(LimiterId, usize, MutexGuard<'a, Line>); 4]>;
 pub(super) fn operate_on_one<R>(
     place: &Place<'_>,
     due: Option<Timestamp>,
-    mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
+    operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
     let (mut _lock, mut lines) = (None, Lines::new());
     match place.tables.store(place.transition) {
@@ -83,7 +83,7 @@ pub(super) fn operate_on_one<R>(
 pub(super) fn operate_on_all<R>(
     places: &[Place<'_>],
     due: Option<Timestamp>,
-    mut operation: impl FnMut(&mut KeyStates<'_, '_>) -> R,
+    operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
     let mut locks = SmallVec::<[(LimiterId, usize, &Words); 4]>::new();
     let mut indices = SmallVec::<[(LimiterId, usize, &Table); 8]>::new();

@@ -22,7 +22,7 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     /// Returns whether both are of one state.
-    pub(super) fn has_state_of(&self, other: &Self) -> bool {
+    pub(crate) fn has_state_of(&self, other: &Self) -> bool {
         (self.tables.id, self.hash) == (other.tables.id, other.hash)
     }
 
@@ -55,11 +55,11 @@ impl Place<'_> {
 
 /// The times of a list: each of the two that a clock shows is read once.
 #[derive(Default)]
-pub(super) struct Times(SmallVec<[(LimiterId, bool, Timestamp); 2]>);
+pub(crate) struct Times(SmallVec<[(LimiterId, bool, Timestamp); 2]>);
 
 impl Times {
     /// Returns the present of a place. Limiters of one store share a clock.
-    pub(super) fn of(&mut self, place: &Place<'_>) -> Timestamp {
+    pub(crate) fn of(&mut self, place: &Place<'_>) -> Timestamp {
         let Self(times) = self;
         let (id, is_unix) = (place.tables.id, place.tables.reads_unix_time());
         let is_same = |(other, other_is_unix, _): &&(LimiterId, bool, Timestamp)| {

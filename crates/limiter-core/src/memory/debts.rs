@@ -1,0 +1,133 @@
+//! Costs to several debts by GCRA, which are all charged without a lock in the common case.
+
+use core::{ops::Range, time::Duration};
+
+use smallvec::SmallVec;
+
+use super::{
+    held::{Place, Times},
+    tables::Store,
+    words::OwnSlot,
+};
+use crate::{
+    Cost, Decision, Timestamp, Usage,
+    algorithms::{Gcra, Tat, Transition},
+    charge::{Charge, Charged, Charges},
+    ticks::ticks,
+};
+
+/// Debts by GCRA, of the limits of a policy or of a list of demands.
+#[derive(Default)]
+pub(super) struct Debts<'a> {
+    debts: SmallVec<[Debt<'a>; 4]>,
+    /// Whether all costs fitted.
+    are_charged: bool,
+}
+
+/// A debt that was read without a lock.
+struct Debt<'a> {
+    place: Place<'a>,
+    gcra: &'a Gcra,
+    slot: OwnSlot<'a>,
+    /// What has to fit.
+    cost: Cost,
+    /// What is charged if all fit, `None` if nothing is.
+    charge: Option<Cost>,
+    /// When it ended as it was read, and once it is charged.
+    before: u64,
+    after: u64,
+    epoch: u64,
+    now: Timestamp,
+}
+
+impl<'a> Debts<'a> {
+    /// Reads a debt. Returns `None` where that takes a lock, or if it was read before.
+    #[inline]
+    pub(super) fn add(&mut self, place: Place<'a>, cost: Cost, charge: Option<Cost>) -> Option<()> {
+        let Some(Store::Words(words, gcra)) = place.tables.store(place.transition) else {
+            return None;
+        };
+        let (epoch, slot) = (place.tables.epoch.get(), words.own(place.hash)?);
+        let before = slot.word()?;
+        if self.debts.iter().any(|it| it.place.has_state_of(&place)) {
+            return None;
+        }
+        let (after, now) = (before, Timestamp::ZERO);
+        self.debts.push(Debt { place, gcra, slot, cost, charge, before, after, epoch, now });
+        Some(())
+    }
+
+    /// Charges all costs if all fit, each by a compare-and-swap. Returns `None` if another thread interferes, or if a debt is
+    /// impossible. Nothing is charged then.
+    pub(super) fn charge(&mut self) -> Option<()> {
+        let (mut times, mut fit) = (Times::default(), true);
+        for it in &mut self.debts {
+            it.now = times.of(&it.place);
+            let (decision, after) = it.gcra.check(it.before, ticks(it.now), it.cost)?;
+            fit &= decision.is_admitted();
+            it.after = match it.charge {
+                Some(charge) if charge == it.cost => after,
+                Some(charge) => it.gcra.check(it.before, ticks(it.now), charge)?.1,
+                None => it.before,
+            };
+        }
+        self.are_charged = fit;
+        if !fit {
+            return Some(());
+        }
+        let Some(raced) = self.debts.iter().position(|it| !it.raise()) else { return Some(()) };
+        self.debts.iter().take(raced).for_each(Debt::lower);
+        None
+    }
+
+    /// Returns the decision on the limits of a policy.
+    pub(super) fn decision(&self, limits: Range<usize>) -> Decision {
+        let debts = self.debts.get(limits).unwrap_or_default();
+        let decision = |it: &Debt<'_>| it.decision(self.are_charged);
+        if let [it] = debts {
+            return decision(it);
+        }
+        let usages = debts.iter().enumerate();
+        let usages = usages.map(|(index, it)| decision(it).usage().with_limit_index(index));
+        let waits = || debts.iter().map(|it| decision(it).retry_after());
+        match waits().try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?))) {
+            Some(Duration::ZERO) => Decision::admitted(Usage::fewest_remaining(usages)),
+            longest => Decision::refused(Usage::longest_wait(waits().zip(usages)), longest),
+        }
+    }
+
+    /// Returns what was charged to the limits of a policy.
+    pub(super) fn charged(&self, limits: Range<usize>) -> Option<Charged> {
+        let debts = self.debts.get(limits).filter(|_| self.are_charged)?;
+        let mut charges = SmallVec::new();
+        for it in debts {
+            charges.push(Charge { made: it.now, at: it.now, cost: it.charge?, mark: it.after });
+        }
+        Some(Charged { charges: Charges(charges), epoch: debts.first()?.epoch })
+    }
+}
+
+impl Debt<'_> {
+    fn decision(&self, is_charged: bool) -> Decision {
+        let tat = if is_charged { self.after } else { self.before };
+        match self.gcra.check(self.before, ticks(self.now), self.cost) {
+            Some((refusal, _)) if !refusal.is_admitted() => refusal,
+            _ => Decision::admitted(self.gcra.usage(&Tat(Some(tat)), self.now)),
+        }
+    }
+
+    /// Charges the debt, and returns whether no other thread has changed it since it was read.
+    fn raise(&self) -> bool {
+        self.after == self.before || self.slot.raise(self.before, self.after)
+    }
+
+    /// Gives back what was just charged. A debt that has replaced an impossible one since counts for it.
+    fn lower(&self) {
+        let now = ticks(self.now);
+        let charged = Tat(Some(self.after)).debt(now) - Tat(Some(self.before)).debt(now);
+        let Place { tables, transition, hash, .. } = self.place;
+        if let Some(Store::Words(words, _)) = tables.store(transition) {
+            words.lower(hash, charged, || tables.epoch.get() == self.epoch, self.now);
+        }
+    }
+}
