@@ -267,13 +267,18 @@ fn a_list_does_not_overtake_waiters() {
 }
 
 #[test]
-fn a_list_allocates_its_result_alone() {
+fn a_list_of_four_demands_allocates_its_receipts_alone() {
     let (limiter, _) = memory("100/h");
     let other = limiter.sibling(&policy("other", "100/h by fixed-window"));
-    let list = [one(&limiter, "a"), one(&other, "a"), one(&limiter, "b")];
+    let list = [one(&limiter, "a"), one(&other, "a"), one(&limiter, "b"), one(&limiter, "c")];
     assert!(now(&list).is_admitted());
     let allocations = measure(|| assert!(now(&list).is_admitted()));
-    assert!(allocations.count_total <= 2, "{allocations:?}");
+    assert_eq!(allocations.count_total, 1, "{allocations:?}");
+    let list = list.map(Demand::without_receipt);
+    for demands in [&list[..], &list[2..]] {
+        let allocations = measure(|| assert!(now(demands).is_admitted()));
+        assert_eq!(allocations.count_total, 0, "{allocations:?}");
+    }
 }
 
 /// Threads with random lists over few keys take what the limits allow, and all of it.
