@@ -3,7 +3,6 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
-    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
     time::Instant,
 };
@@ -35,20 +34,19 @@ fn a_future_that_is_polled_after_it_was_ready_charges_nothing() {
     assert_eq!(limiter.peek("key").remaining(), 8);
 }
 
+/// Their order is no part of it: two that were stalled on two workers end in any.
 #[test]
-fn tasks_on_a_runtime_are_admitted_in_order_and_within_the_rate() {
+fn tasks_on_a_runtime_are_admitted_within_the_rate() {
     const TASKS: u32 = 6;
     let limiter = MemoryLimiter::new(evenly(50));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_time().build().unwrap();
-    let order = Arc::new(Mutex::new(Vec::new()));
     let start = Instant::now();
     let tasks: Vec<_> = (0..TASKS)
         .map(|index| {
             let mut acquire = limiter.acquire("key", Cost::ONE, None);
             // Polled here, so that they queue in this order.
             let first = runtime.block_on(async { futures::poll!(&mut acquire) });
-            let (start, order) = (start, Arc::clone(&order));
             runtime.spawn(async move {
                 let reservation = match first {
                     Poll::Ready(reservation) => reservation,
@@ -57,7 +55,6 @@ fn tasks_on_a_runtime_are_admitted_in_order_and_within_the_rate() {
                 assert!(reservation.is_admitted());
                 let early = (ms(20) * index).saturating_sub(start.elapsed());
                 assert!(early.is_zero(), "task {index} went {early:?} early");
-                order.lock().unwrap().push(index);
             })
         })
         .collect();
@@ -68,6 +65,4 @@ fn tasks_on_a_runtime_are_admitted_in_order_and_within_the_rate() {
             task.await.unwrap();
         }
     });
-    let order = order.lock().unwrap();
-    assert!(order.is_sorted() && order.len() == TASKS as usize, "{order:?}");
 }
