@@ -41,12 +41,18 @@ pub(crate) struct Full {
 
 /// Runs an operation at a moment on a key's states: one for each limit, in the order of
 /// [`Policy::transitions`](crate::Policy::transitions).
+///
+/// # Panics
+///
+/// If there are more limits than states, or fewer.
 pub fn operate<R>(
     limits: &[AnyTransition],
     states: &mut [State],
     now: Timestamp,
     operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
+    let (number, of_states) = (limits.len(), states.len());
+    assert!(number == of_states, "{of_states} states for {number} limits: use one for each limit");
     let mut at_present = SmallVec::<[LimitState<'_>; 1]>::new();
     let mut own = SmallVec::<[&mut State; 1]>::new();
     for (index, (transition, state)) in limits.iter().zip(states).enumerate() {
@@ -96,14 +102,16 @@ impl<'s, 'a> KeyStates<'s, 'a> {
         self.states.iter().map(|state| State::clone(state)).collect()
     }
 
-    /// Replaces all states, of which nothing is charged any more.
+    /// Replaces all states, and forgets what was charged.
     pub(crate) fn restore(&mut self, copies: SmallVec<[State; 4]>) {
         for (state, copy) in self.states.iter_mut().zip(copies) {
             **state = copy;
         }
-        for limit in &mut *self.limits {
-            limit.charge = None;
-        }
+        self.forget_charges();
+    }
+
+    fn forget_charges(&mut self) {
+        self.limits.iter_mut().for_each(|limit| limit.charge = None);
     }
 
     /// Returns the usage of the limit with the fewest permits left.
@@ -171,7 +179,10 @@ impl<'s, 'a> KeyStates<'s, 'a> {
         };
         match wait.filter(|wait| wait.is_zero() || *wait <= within && promised(wait)) {
             Some(delay) => self.charge_after(delay, cost),
-            None => self.decision(cost, wait),
+            None => {
+                self.forget_charges();
+                self.decision(cost, wait)
+            }
         }
     }
 
@@ -203,6 +214,7 @@ impl<'s, 'a> KeyStates<'s, 'a> {
     /// Charges a cost to each limit whether or not it fits, up to the limit's own bound. What can be given back is the
     /// fewest permits that one of them was charged.
     pub fn charge(&mut self, cost: Cost) -> Decision {
+        self.forget_charges();
         if self.limits.iter().any(|limit| limit.full.is_some()) {
             return self.decision(Cost::ONE, self.wait(Cost::ONE));
         }
@@ -264,7 +276,7 @@ impl<'a> LimitState<'a> {
         if admits { fresh } else { Usage::new(fresh.burst(), 0, wait) }
     }
 
-    /// Charges a cost for a later moment, unless there is no state.
+    /// Charges a cost after a delay. A key for which the table is full is charged nothing.
     #[expect(clippy::indexing_slicing, reason = "a limit has one of the states")]
     #[inline]
     fn charge(&mut self, states: &mut [&mut State], delay: Duration, cost: Cost) {

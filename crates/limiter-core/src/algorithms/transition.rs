@@ -60,11 +60,6 @@ pub trait Transition {
 
     /// Returns the time until `state` equals a fresh one.
     fn fresh_after(&self, state: &Self::State, now: Timestamp) -> Duration;
-
-    /// Returns whether `state` equals a fresh one at `now`, so that it may be forgotten.
-    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-        self.fresh_after(state, now).is_zero()
-    }
 }
 
 /// What came back of a charge.
@@ -77,9 +72,6 @@ pub struct Refunded {
 }
 
 impl Refunded {
-    /// Nothing came back.
-    pub const NOTHING: Self = Self { permits: 0, is_whole: false };
-
     /// Returns what came back of a charge, in whole permits.
     pub(super) const fn of(charge: &Charge, permits: u64) -> Self {
         Self { permits, is_whole: permits == charge.cost.get() }

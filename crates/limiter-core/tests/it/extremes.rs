@@ -130,6 +130,26 @@ fn policies_take_turns_at_the_ends_of_every_range() {
     }
 }
 
+/// Those of an admission before were once returned.
+#[test]
+fn the_charges_are_those_of_the_last_operation() {
+    let policy = Policy::gcra("test", Quota::per_hour(2));
+    let mut state = [State::default()];
+    operate(policy.transitions(), &mut state, Timestamp::ZERO, |states| {
+        assert!(states.take(Cost::of(2), Duration::ZERO).is_admitted());
+        assert_eq!(states.charges().map(|it| it.permits()), Some(2));
+        assert!(!states.take(Cost::ONE, Duration::ZERO).is_admitted());
+        assert_eq!(states.charges(), None);
+    });
+}
+
+#[test]
+#[should_panic(expected = "0 states for 1 limits: use one for each limit")]
+fn a_limit_without_a_state_is_not_left_out() {
+    let policy = Policy::gcra("test", Quota::per_hour(2));
+    operate(policy.transitions(), &mut [], Timestamp::ZERO, |states| states.usage());
+}
+
 /// `Gcra::new` overflowed with a horizon of `Duration::MAX`. A debt of more than half of what its ticks can
 /// compare would have counted as drained.
 #[test]
@@ -170,7 +190,7 @@ fn reserve_windows(rule: &AnyTransition, start: u64, most: u32) -> u32 {
     }
     let later = now.saturating_add(2 * reserved * Quota::MAX_WINDOW);
     rule.advance(&mut state, later);
-    assert!(rule.is_fresh(&state, later));
+    assert!(rule.fresh_after(&state, later).is_zero());
     reserved
 }
 
