@@ -47,7 +47,8 @@ use crate::{
 ///   ready, the store may have charged what is not charged in memory.
 /// - A list of demands is [decided](crate::decide) by the store, or as a whole in memory. If one of them is on a limiter
 ///   of the store without a fallback, the list fails with the store.
-/// - A refund goes to where the permits were charged. What comes back to the store comes back in memory, too.
+/// - A refund returns permits to the limiter that charged them. Those that are returned to the store are returned in
+///   memory, too.
 /// - A refund of permits of the store, and a reset, return the store's error. A reset is done in memory in any case.
 /// - The [id](Store::id), the policy and the name of the store are those of the store's limiter.
 /// - Callers can wait if they can with both limiters. If the store fails meanwhile, the wait in memory begins anew.

@@ -42,16 +42,16 @@ use crate::{
 /// # }).unwrap();
 /// ```
 ///
-/// The order of the demands never changes the outcome. Two demands for one key of one limiter are one demand:
-/// the sum of their costs has to fit, and what is charged is the cost of those that do not only ask. If they are under
-/// different policies that share the key's state, the second one has to fit beside the first. An empty list is admitted.
+/// Two demands for one key of one limiter are one demand: the sum of their costs has to fit, and what is charged is the
+/// cost of those that do not only ask. The order of the demands never changes the outcome, with one exception: of two
+/// demands under different policies that share the key's state, the second one has to fit beside the first. An empty list
+/// is admitted.
 ///
 /// # Stores
 ///
-/// Limiters in memory decide at once: the future is [ready](LimiterFuture::take_ready). All demands are
-/// read before any is charged, so a refusal writes nothing. If another thread charges one of the keys in between,
-/// what was charged before is given back. [Siblings](Limiter::sibling), and limiters with the default clock, share one
-/// reading of the clock where GCRA takes no lock; other states read it under their locks.
+/// Limiters in memory decide at once: the future is [ready](LimiterFuture::take_ready). No other thread changes the states
+/// of the demands meanwhile, or what was charged is given back and the list is decided again under locks.
+/// [Siblings](Limiter::sibling), and limiters with the default clock, share one reading of the clock.
 ///
 /// A store decides on its demands by one call [if it can](crate::Store::decide_together). With several stores or
 /// [shards](crate::Store::shard), limiters in memory are read first, and a refusal by them costs no call. Those
@@ -65,8 +65,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands; and through a store
-/// that can't decide on them, two for one key of one limiter by handles with different policies. Otherwise the first error of a store, which
+/// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands; and through Redis, if
+/// two are for one key of one limiter by handles with different policies. Otherwise the first error of a store, which
 /// [`Error::limiter`] identifies if there are several; what was charged in others is given back.
 pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     let merged = match Merged::of(demands) {
@@ -84,7 +84,7 @@ pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     }
 }
 
-/// Decides on demands of which no two are for one key of one limiter.
+/// Decides on demands of which no two are for one key of one limiter under one policy.
 fn decide_distinct(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     let [first, others @ ..] = demands else {
         return LimiterFuture::ready(Ok(JointDecision::default()));

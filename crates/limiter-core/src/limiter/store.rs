@@ -35,8 +35,8 @@ pub trait Store: Send + Sync {
     /// Charges all demands if all fit now, or none.
     ///
     /// All are for limiters of this limiter's [store](LimiterId::shares_store_with) and for keys of one of its
-    /// [shards](Self::shard), there are 1 to 16, and no two are for one key of one limiter. `is_part` if other demands
-    /// of the list are decided elsewhere, so that what is charged here may be given back at once. `None`, the default,
+    /// [shards](Self::shard), there are 1 to 16, and no two are for one key of one limiter under one policy. `is_part` if
+    /// other demands of the list are decided elsewhere, so that what is charged here may be given back at once. `None`, the default,
     /// if the store can't decide on them in one step: then they are [previewed](Self::preview), reserved one after the
     /// other, and refunded if one is refused.
     fn decide_together(

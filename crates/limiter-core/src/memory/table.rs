@@ -2,6 +2,8 @@
 
 mod line;
 
+use core::time::Duration;
+
 use self::line::SLOTS;
 pub(super) use self::line::{Line, Taken};
 use super::place::{index, second_index};
@@ -11,7 +13,6 @@ use crate::{
     sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock, try_lock},
     ticks::whole,
 };
-use core::time::Duration;
 
 /// States by the hash of their keys, never more than there was room for at the start.
 ///

@@ -8,6 +8,8 @@
 
 mod slot;
 
+use core::{mem, time::Duration};
+
 use self::slot::{BUSY, Slot, tag};
 use super::{
     epoch::Epoch,
@@ -19,7 +21,6 @@ use crate::{
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, yield_now},
     ticks::{left, ticks, time},
 };
-use core::{mem, time::Duration};
 
 pub(super) struct Words {
     /// In pairs of neighbours.

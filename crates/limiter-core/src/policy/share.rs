@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(hour, Duration::from_secs(3_600));
     }
 
-    /// A third of a permit's time is no whole number of microseconds.
+    /// By `33333/s`, a permit takes 30.0003 microseconds: not a whole number, as such a long horizon needs.
     #[test]
     fn a_share_that_cannot_be_served_is_an_error() {
         let policy = Policy::parse("api", "100000/s horizon 20d").unwrap();

@@ -121,7 +121,7 @@ fn threads_with_two_quotas_in_turn_take_the_larger_limit_at_most() {
     }
 }
 
-/// A clock that panics when it is read, if it is told to.
+/// A clock of which each reading panics while this is true.
 #[derive(Clone, Default)]
 struct Faulty(Arc<AtomicBool>);
 

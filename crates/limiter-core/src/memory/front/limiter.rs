@@ -112,16 +112,16 @@ impl<C: Clock> MemoryLimiter<C> {
     pub(super) fn check_hash(&self, key: u64, cost: Cost) -> Decision {
         match self.check_without_lock(key, cost) {
             Some((decision, _)) => decision,
-            None => self.check_under_lock(key, cost),
+            None => match self.charge_debts(key, cost) {
+                Some(debts) => debts.decision(0..self.limits.salted.len()),
+                None => self.check_under_lock(key, cost),
+            },
         }
     }
 
     /// Does what [`take`](Self::take) does without a receipt.
     #[inline(never)]
     fn check_under_lock(&self, key: u64, cost: Cost) -> Decision {
-        if let Some(debts) = self.charge_debts(key, cost) {
-            return debts.decision(0..self.limits.salted.len());
-        }
         if let Some(refusal) = self.refusal(key, cost) {
             return refusal.decision;
         }
@@ -171,6 +171,7 @@ impl<C: Clock> MemoryLimiter<C> {
     }
 
     /// Does what [`check_without_lock`](Self::check_without_lock) does for several limits.
+    #[inline(never)]
     fn charge_debts(&self, key: u64, cost: Cost) -> Option<Debts<'_>> {
         if self.limits.salted.len() < 2 {
             return None;

@@ -1,8 +1,10 @@
 //! Operations on states that are all held.
 //!
-//! Locks are taken in one order, whatever list they are for: so two lists never wait for each other. A slot that some key
-//! has is held before any slot is looked for that is free. Nothing waits from then on, so no list waits for a slot which
-//! another one has taken as a free one.
+//! Two lists can't deadlock. Locks are taken in one order, whatever list they are for. Slots that keys have are held before
+//! free slots are taken for the other keys, and nothing waits from then on: so no list waits for a slot that another one has
+//! taken as a free one.
+//!
+//! The clock, which may panic, is read when slots are held, and before a state is taken out of its line.
 
 use core::time::Duration;
 
@@ -49,6 +51,8 @@ enum Slot<'a> {
 type Lines<'a> = SmallVec<[(LimiterId, usize, MutexGuard<'a, Line>); 4]>;
 
 /// Operates on a single state under the locks of its key.
+///
+/// Apart from [`operate_on_all`], whose lists of locks make the first check of a key take half as long again.
 pub(super) fn operate_on_one<R>(
     place: &Place<'_>,
     due: Option<Timestamp>,
@@ -67,7 +71,6 @@ pub(super) fn operate_on_one<R>(
         None => {}
     }
     let mut held = Held::of(place);
-    // Before a state is taken out of its line, because a clock may panic.
     held.now = place.now();
     held.take(&mut lines);
     held.find_room(&mut lines);

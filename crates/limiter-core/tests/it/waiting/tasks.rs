@@ -34,7 +34,7 @@ fn a_future_that_is_polled_after_it_was_ready_charges_nothing() {
     assert_eq!(limiter.peek("key").remaining(), 8);
 }
 
-/// Their order is no part of it: two that were stalled on two workers end in any.
+/// It does not check their order: two workers may run two tasks that are due in either order.
 #[test]
 fn tasks_on_a_runtime_are_admitted_within_the_rate() {
     const TASKS: u32 = 6;
