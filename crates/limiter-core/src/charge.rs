@@ -24,22 +24,23 @@ pub struct Charges(pub(crate) SmallVec<[Charge; 1]>);
 impl Charges {
     /// Returns when the permits may be used.
     #[must_use]
+    #[inline]
     pub fn at(&self) -> Timestamp {
         self.0.first().map_or(Timestamp::ZERO, |charge| charge.at)
     }
 
     /// Returns how many permits were charged.
     #[must_use]
+    #[inline]
     pub fn permits(&self) -> u64 {
         self.0.first().map_or(0, |charge| charge.cost.get())
     }
 }
 
 impl From<Charge> for Charges {
+    #[inline]
     fn from(charge: Charge) -> Self {
-        let mut charges = SmallVec::new();
-        charges.push(charge);
-        Self(charges)
+        Self(SmallVec::from_buf([charge]))
     }
 }
 

@@ -3,9 +3,7 @@
 use alloc::boxed::Box;
 use core::{any::Any, fmt, time::Duration};
 
-use smallvec::SmallVec;
-
-use crate::{Decision, LimiterId, algorithms::AnyTransition, charge::Charged};
+use crate::{Decision, LimiterId, Policy, charge::Charged};
 
 /// Permits that were charged for now or for later, or the refusal to charge them.
 ///
@@ -32,6 +30,7 @@ pub struct Reservation {
 impl Reservation {
     /// Returns the permits of a receipt, which were charged for use after `delay`. The decision is the
     /// admission.
+    #[inline]
     pub const fn admitted(decision: Decision, delay: Duration, receipt: Receipt) -> Self {
         Self { decision, delay: Some(delay), permits: receipt.permits(), receipt: Some(receipt) }
     }
@@ -125,8 +124,8 @@ pub(crate) struct Taken {
     pub(crate) limiter: LimiterId,
     /// The hash of the key.
     pub(crate) key: u64,
-    /// By which it was charged, each with the hash of its state.
-    pub(crate) states: SmallVec<[(AnyTransition, u64); 1]>,
+    /// By which it was charged.
+    pub(crate) policy: Policy,
     pub(crate) charged: Charged,
 }
 
@@ -139,7 +138,9 @@ impl Receipt {
         Self { token: Token::Store(Box::new(token)), permits }
     }
 
-    pub(crate) const fn of_memory(taken: Taken, permits: u64) -> Self {
+    #[inline]
+    pub(crate) fn of_memory(taken: Taken) -> Self {
+        let permits = taken.charged.charges.permits();
         Self { token: Token::Memory(taken), permits }
     }
 

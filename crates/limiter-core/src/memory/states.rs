@@ -9,10 +9,9 @@ use super::{
     tables::{Limits, Tables},
 };
 use crate::{
-    Clock, Cost, Decision, Receipt, Timestamp,
+    Clock, Cost, Decision, Timestamp,
     algorithms::{AnyTransition, KeyStates},
     charge::Charged,
-    receipt::Taken,
 };
 
 /// The states of a limiter, and the clock by which they are judged.
@@ -124,29 +123,13 @@ impl<'a> States<'a> {
         Outcome { decision, now: self.present().now, charged: None }
     }
 
-    /// Gives back up to `permits` of what was charged in these places, and returns how many came back: none in a later
-    /// epoch, which shows when the states are held.
-    pub(crate) fn refund<'p>(
-        self,
-        places: impl Iterator<Item = Place<'p>>,
-        charged: &Charged,
-        permits: u64,
-    ) -> u64 {
-        let places: SmallVec<[Place<'_>; 2]> = places.collect();
-        operate(&places, None, |states| match self.tables.epoch.get() == charged.epoch {
+    /// Gives back up to `permits` of what was charged to a key, and returns how many came back: none in a later epoch, which
+    /// shows when the states are held.
+    pub(crate) fn refund(self, limits: &Limits, key: u64, charged: &Charged, permits: u64) -> u64 {
+        self.operate(limits, key, None, |states| match self.tables.epoch.get() == charged.epoch {
             true => states.refund(&charged.charges, permits),
             false => 0,
         })
-    }
-
-    /// Returns the receipt of what was charged.
-    pub(crate) fn receipt(self, limits: &Limits, key: u64, charged: Charged) -> Receipt {
-        let permits = charged.charges.permits();
-        let mut states = SmallVec::new();
-        for (transition, salt) in &limits.salted {
-            states.push((transition.clone(), key ^ salt));
-        }
-        Receipt::of_memory(Taken { limiter: self.tables.id, key, states, charged }, permits)
     }
 
     /// Returns the present by both times.

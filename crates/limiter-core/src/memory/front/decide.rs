@@ -70,8 +70,7 @@ impl<'a, C: Clock> MemoryDemand<'a, C> {
             && let Some(charged) = charged()
         {
             let Self { limiter, key, .. } = self;
-            let receipt = limiter.states().receipt(&limiter.limits, *key, charged);
-            joint.receipts.push((index, receipt));
+            joint.receipts.push((index, limiter.receipt(*key, charged)));
         }
     }
 

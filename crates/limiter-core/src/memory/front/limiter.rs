@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    Clock, Cost, Decision, Key, Policy, Reservation, SystemClock, Timestamp,
+    Clock, Cost, Decision, Key, Policy, Receipt, Reservation, SystemClock,
     algorithms::KeyStates,
     charge::{Charge, Charged},
     memory::{
@@ -14,6 +14,7 @@ use crate::{
         tables::{Limits, Room, Store, Tables},
         waiters::{Queue, Queues},
     },
+    receipt::Taken,
     sync::{Bounded, Ordering, fence},
 };
 
@@ -135,23 +136,32 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to a key if it fits now or up to `within` later, and returns the delay.
     pub(super) fn reserve_hash(&self, key: u64, cost: Cost, within: Duration) -> Reservation {
         let epoch = self.shared.tables.epoch.get();
-        let at_once = match self.check_without_lock(key, cost) {
+        let (decision, charged) = match self.check_without_lock(key, cost) {
             Some((decision, charge)) => {
                 let charged = || Charged { charges: charge.into(), epoch };
-                Some((decision, decision.is_admitted().then(charged)))
+                (decision, decision.is_admitted().then(charged))
             }
-            None => self.charge_debts(key, cost).map(|debts| {
-                let limits = 0..self.limits.salted.len();
-                (debts.decision(limits.clone()), debts.charged(limits))
-            }),
+            None => match self.charge_debts(key, cost) {
+                Some(debts) => {
+                    let limits = 0..self.limits.salted.len();
+                    (debts.decision(limits.clone()), debts.charged(limits))
+                }
+                None => return self.reserve_under_lock(key, cost, within),
+            },
         };
-        let outcome = match at_once {
-            Some((decision, charged)) if decision.is_admitted() || within.is_zero() => {
-                let now = charged.as_ref().map_or(Timestamp::ZERO, |it| it.charges.at());
-                Outcome { decision, now, charged }
+        match charged {
+            Some(charged) => {
+                Reservation::admitted(decision, Duration::ZERO, self.receipt(key, charged))
             }
-            _ => self.take(key, cost, within),
-        };
+            None if within.is_zero() => Reservation::refused(decision),
+            None => self.reserve_under_lock(key, cost, within),
+        }
+    }
+
+    #[inline(never)]
+    fn reserve_under_lock(&self, key: u64, cost: Cost, within: Duration) -> Reservation {
+        let take = || self.states().take(&self.limits, key, None, cost, within);
+        let outcome = self.refusal(key, cost).unwrap_or_else(take);
         self.reservation(key, outcome, cost.get())
     }
 
@@ -196,13 +206,6 @@ impl<C: Clock> MemoryLimiter<C> {
         self.states().places(&self.limits, key).try_for_each(|place| debts.add(place, cost, charge))
     }
 
-    /// Charges `cost` to a key if it fits now or up to `within` later, unless waiters come first.
-    #[inline(never)]
-    pub(super) fn take(&self, key: u64, cost: Cost, within: Duration) -> Outcome {
-        let take = || self.states().take(&self.limits, key, None, cost, within);
-        self.refusal(key, cost).unwrap_or_else(take)
-    }
-
     /// Returns the refusal of a request that has to wait behind waiters, if there are any.
     pub(super) fn refusal(&self, key: u64, cost: Cost) -> Option<Outcome> {
         self.with_waiters(key, |queue| queue.refusal(&self.limits, cost, self.states())).flatten()
@@ -214,12 +217,18 @@ impl<C: Clock> MemoryLimiter<C> {
         match charged {
             Some(charged) => {
                 let delay = charged.charges.at().saturating_since(now);
-                let receipt = self.states().receipt(&self.limits, key, charged);
-                Reservation::admitted(decision, delay, receipt)
+                Reservation::admitted(decision, delay, self.receipt(key, charged))
             }
             None if decision.is_admitted() => Reservation::uncounted(decision, uncounted),
             None => Reservation::refused(decision),
         }
+    }
+
+    /// Returns the receipt of what was charged to a key.
+    #[inline]
+    pub(super) fn receipt(&self, key: u64, charged: Charged) -> Receipt {
+        let (limiter, policy) = (self.shared.tables.id, self.limits.policy.clone());
+        Receipt::of_memory(Taken { limiter, key, policy, charged })
     }
 
     /// Changes a state from outside of the queue, whose waiters are charged before, and see it.

@@ -170,11 +170,9 @@ impl<C: Clock> MemoryLimiter<C> {
     #[expect(clippy::must_use_candidate, reason = "most callers have no use for the number")]
     pub fn refund(&self, receipt: Receipt) -> u64 {
         let own = receipt.taken().filter(|taken| taken.limiter == self.shared.tables.id);
-        own.map_or(0, |Taken { key, states: own, charged, .. }| {
-            self.change(*key, |states| {
-                let places = own.iter().map(|(limit, hash)| states.place(limit, *hash));
-                states.refund(places, charged, receipt.permits())
-            })
+        own.map_or(0, |Taken { key, policy, charged, .. }| {
+            let limits = Limits::new(policy, &self.hasher);
+            self.change(*key, |states| states.refund(&limits, *key, charged, receipt.permits()))
         })
     }
 

@@ -181,7 +181,7 @@ impl Queue {
         if let Some(outcome) = self.done.remove(&ticket) {
             if let Some(charged) = outcome.charged {
                 let permits = charged.charges.permits();
-                states.refund(states.places(limits, self.key), &charged, permits);
+                states.refund(limits, self.key, &charged, permits);
                 self.changed(states);
             }
         } else {
