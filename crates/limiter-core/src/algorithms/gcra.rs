@@ -41,6 +41,7 @@ pub struct Tat(pub(crate) Option<u64>);
 
 impl Tat {
     /// Returns the debt that is left at `now`, in ticks.
+    #[inline]
     pub(crate) fn debt(self, now: u64) -> u64 {
         self.0.map_or(0, |tat| left(tat, now))
     }
@@ -126,10 +127,12 @@ impl Gcra {
         })
     }
 
+    #[inline]
     fn refusal(&self, debt: u64, room: Option<u64>) -> Decision {
         Decision::refused(self.usage_of(debt), room.map(|room| time(debt - room)))
     }
 
+    #[inline]
     fn usage_of(&self, debt: u64) -> Usage {
         Usage::of_debt(self.burst, debt, self.increment)
     }
@@ -150,6 +153,7 @@ impl Transition for Gcra {
         !is_possible
     }
 
+    #[inline]
     fn wait(&self, state: &Tat, now: Timestamp, cost: Cost) -> Option<Duration> {
         let room = self.room(cost)?;
         Some(time(state.debt(ticks(now)).saturating_sub(room)))
@@ -180,6 +184,7 @@ impl Transition for Gcra {
         state.0 = state.0.map(|tat| tat.wrapping_sub(back));
     }
 
+    #[inline]
     fn usage(&self, state: &Tat, now: Timestamp) -> Usage {
         self.usage_of(state.debt(ticks(now)))
     }

@@ -49,7 +49,7 @@ impl<'a> Debts<'a> {
         };
         let (epoch, slot) = (place.tables.epoch.get(), words.own(place.hash)?);
         let before = slot.word()?;
-        if self.debts.iter().any(|it| it.place.has_state_of(&place)) {
+        if self.debts.iter().any(|it| it.slot.is(slot)) {
             return None;
         }
         let (after, now) = (before, Timestamp::ZERO);
@@ -81,15 +81,26 @@ impl<'a> Debts<'a> {
     }
 
     /// Returns the decision on the limits of a policy.
+    #[inline]
     pub(super) fn decision(&self, limits: Range<usize>) -> Decision {
-        let debts = self.debts.get(limits).unwrap_or_default();
-        let decision = |it: &Debt<'_>| it.decision(self.are_charged);
-        if let [it] = debts {
-            return decision(it);
+        match self.debts.get(limits) {
+            Some([it]) => match it.wait() {
+                Some(Duration::ZERO) => Decision::admitted(it.usage(self.are_charged)),
+                wait => Decision::refused(it.usage(self.are_charged), wait),
+            },
+            debts => self.decision_on_all(debts.unwrap_or_default()),
         }
-        let usages = debts.iter().enumerate();
-        let usages = usages.map(|(index, it)| decision(it).usage().with_limit_index(index));
-        let waits = || debts.iter().map(|it| decision(it).retry_after());
+    }
+
+    #[inline(never)]
+    fn decision_on_all(&self, debts: &[Debt<'_>]) -> Decision {
+        let usage =
+            |(index, it): (usize, &Debt<'_>)| it.usage(self.are_charged).with_limit_index(index);
+        let usages = debts.iter().enumerate().map(usage);
+        if self.are_charged {
+            return Decision::admitted(Usage::fewest_remaining(usages));
+        }
+        let waits = || debts.iter().map(Debt::wait);
         match waits().try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?))) {
             Some(Duration::ZERO) => Decision::admitted(Usage::fewest_remaining(usages)),
             longest => Decision::refused(Usage::longest_wait(waits().zip(usages)), longest),
@@ -108,12 +119,15 @@ impl<'a> Debts<'a> {
 }
 
 impl Debt<'_> {
-    fn decision(&self, is_charged: bool) -> Decision {
+    #[inline]
+    fn wait(&self) -> Option<Duration> {
+        self.gcra.wait(&Tat(Some(self.before)), self.now, self.cost)
+    }
+
+    #[inline]
+    fn usage(&self, is_charged: bool) -> Usage {
         let tat = if is_charged { self.after } else { self.before };
-        match self.gcra.check(self.before, ticks(self.now), self.cost) {
-            Some((refusal, _)) if !refusal.is_admitted() => refusal,
-            _ => Decision::admitted(self.gcra.usage(&Tat(Some(tat)), self.now)),
-        }
+        self.gcra.usage(&Tat(Some(tat)), self.now)
     }
 
     /// Charges the debt, and returns whether no other thread has changed it since it was read.

@@ -8,7 +8,7 @@
 
 mod slot;
 
-use core::{mem, time::Duration};
+use core::{mem, ptr, time::Duration};
 
 use self::slot::{BUSY, Slot, tag};
 use super::{
@@ -235,6 +235,12 @@ pub(super) struct OwnSlot<'a> {
 }
 
 impl OwnSlot<'_> {
+    /// Returns whether both are one slot.
+    #[inline]
+    pub(super) fn is(self, other: Self) -> bool {
+        ptr::eq(self.slot, other.slot)
+    }
+
     /// Returns when the debt ends, unless another thread holds the slot or has changed its owner.
     #[inline]
     pub(super) fn word(self) -> Option<u64> {

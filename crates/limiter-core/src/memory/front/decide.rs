@@ -58,6 +58,7 @@ impl<'a, C: Clock> MemoryDemand<'a, C> {
     }
 
     /// Adds the decision on this demand, which is the next one of a list, and the receipt of what was charged.
+    #[inline]
     fn add_to(
         &self,
         joint: &mut JointDecision,
@@ -76,7 +77,7 @@ impl<'a, C: Clock> MemoryDemand<'a, C> {
 
     /// Returns how many limits it is charged to.
     fn limits(&self) -> usize {
-        self.limiter.policy().limits().len()
+        self.limiter.limits.salted.len()
     }
 
     fn of_dynamic(demand: &Demand<'a>) -> Option<Self>
@@ -92,6 +93,7 @@ impl<'a, C: Clock> MemoryDemand<'a, C> {
 
 impl<C: Clock> MemoryLimiter<C> {
     /// Returns a demand of `cost` for `key`, to be [decided](Self::decide) together with others.
+    #[inline]
     pub fn demand<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> MemoryDemand<'_, C> {
         let key = self.hash(&key.into());
         MemoryDemand { limiter: self, key, cost, charge: Some(cost), wants_receipt: true }
@@ -120,26 +122,34 @@ impl<C: Clock> MemoryLimiter<C> {
         {
             return demand.decide();
         }
-        Self::decide_without_locks(demands).unwrap_or_else(|| Self::decide_under_locks(demands))
+        let mut joint = JointDecision::default();
+        if Self::decide_without_locks(demands, &mut joint).is_none() {
+            Self::decide_under_locks(demands, &mut joint);
+        }
+        joint
     }
 
     /// Does what [`decide`](Self::decide) does by GCRA in the common case: nobody waits, and all keys have their slots.
-    fn decide_without_locks(demands: &[MemoryDemand<'_, C>]) -> Option<JointDecision> {
+    fn decide_without_locks(
+        demands: &[MemoryDemand<'_, C>],
+        joint: &mut JointDecision,
+    ) -> Option<()> {
         let mut debts = Debts::default();
         for MemoryDemand { limiter, key, cost, charge, .. } in demands {
             limiter.add_to(&mut debts, *key, *cost, *charge)?;
         }
         debts.charge()?;
-        let (mut joint, mut limits) = (JointDecision::default(), 0..0);
+        let mut limits = 0..0;
         for demand in demands {
             limits = limits.end..limits.end + demand.limits();
             let decision = debts.decision(limits.clone());
-            demand.add_to(&mut joint, decision, || debts.charged(limits.clone()));
+            demand.add_to(joint, decision, || debts.charged(limits.clone()));
         }
-        Some(joint)
+        Some(())
     }
 
-    fn decide_under_locks(demands: &[MemoryDemand<'_, C>]) -> JointDecision {
+    #[inline(never)]
+    fn decide_under_locks(demands: &[MemoryDemand<'_, C>], joint: &mut JointDecision) {
         let mut places = SmallVec::<[Place<'_>; 4]>::new();
         let mut refusals = SmallVec::<[(usize, Decision); 1]>::new();
         for (index, demand) in demands.iter().enumerate() {
@@ -152,7 +162,6 @@ impl<C: Clock> MemoryLimiter<C> {
                 places.push(Place { only_asks: charge.is_none(), ..place });
             }
         }
-        let mut joint = JointDecision::default();
         operate(&places, None, |states| {
             let waits = waits(demands, states);
             let is_now = |wait: &Option<Duration>| *wait == Some(Duration::ZERO);
@@ -173,13 +182,12 @@ impl<C: Clock> MemoryLimiter<C> {
                 if fits || !decision.is_admitted() {
                     states.tables.count_if_full(&decision);
                 }
-                demand.add_to(&mut joint, decision, || {
+                demand.add_to(joint, decision, || {
                     let charges = own.charges()?;
                     Some(Charged { charges, epoch: states.tables.epoch.get() })
                 });
             }
         });
-        joint
     }
 }
 

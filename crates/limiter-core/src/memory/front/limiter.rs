@@ -1,6 +1,6 @@
 //! The limiter for one process.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, ops::Range, sync::Arc, time::Duration};
 
 use crate::{
     Clock, Cost, Decision, Key, Policy, Receipt, Reservation, SystemClock,
@@ -113,10 +113,13 @@ impl<C: Clock> MemoryLimiter<C> {
     pub(super) fn check_hash(&self, key: u64, cost: Cost) -> Decision {
         match self.check_without_lock(key, cost) {
             Some((decision, _)) => decision,
-            None => match self.charge_debts(key, cost) {
-                Some(debts) => debts.decision(0..self.limits.salted.len()),
-                None => self.check_under_lock(key, cost),
-            },
+            None => {
+                let mut debts = Debts::default();
+                match self.charge_debts(&mut debts, key, cost) {
+                    Some(limits) => debts.decision(limits),
+                    None => self.check_under_lock(key, cost),
+                }
+            }
         }
     }
 
@@ -141,13 +144,13 @@ impl<C: Clock> MemoryLimiter<C> {
                 let charged = || Charged { charges: charge.into(), epoch };
                 (decision, decision.is_admitted().then(charged))
             }
-            None => match self.charge_debts(key, cost) {
-                Some(debts) => {
-                    let limits = 0..self.limits.salted.len();
-                    (debts.decision(limits.clone()), debts.charged(limits))
+            None => {
+                let mut debts = Debts::default();
+                match self.charge_debts(&mut debts, key, cost) {
+                    Some(limits) => (debts.decision(limits.clone()), debts.charged(limits)),
+                    None => return self.reserve_under_lock(key, cost, within),
                 }
-                None => return self.reserve_under_lock(key, cost, within),
-            },
+            }
         };
         match charged {
             Some(charged) => {
@@ -182,17 +185,22 @@ impl<C: Clock> MemoryLimiter<C> {
 
     /// Does what [`check_without_lock`](Self::check_without_lock) does for several limits.
     #[inline(never)]
-    fn charge_debts(&self, key: u64, cost: Cost) -> Option<Debts<'_>> {
+    fn charge_debts<'a>(
+        &'a self,
+        debts: &mut Debts<'a>,
+        key: u64,
+        cost: Cost,
+    ) -> Option<Range<usize>> {
         if self.limits.salted.len() < 2 {
             return None;
         }
-        let mut debts = Debts::default();
-        self.add_to(&mut debts, key, cost, Some(cost))?;
+        self.add_to(debts, key, cost, Some(cost))?;
         debts.charge()?;
-        Some(debts)
+        Some(0..self.limits.salted.len())
     }
 
     /// Reads the debts of a key without a lock, or returns `None` where that takes one, or if somebody waits.
+    #[inline]
     pub(super) fn add_to<'a>(
         &'a self,
         debts: &mut Debts<'a>,
@@ -203,7 +211,11 @@ impl<C: Clock> MemoryLimiter<C> {
         if !self.shared.queues.are_empty_for(key) {
             return None;
         }
-        self.states().places(&self.limits, key).try_for_each(|place| debts.add(place, cost, charge))
+        let states = self.states();
+        for (transition, salt) in &self.limits.salted {
+            debts.add(states.place(transition, key ^ salt), cost, charge)?;
+        }
+        Some(())
     }
 
     /// Returns the refusal of a request that has to wait behind waiters, if there are any.

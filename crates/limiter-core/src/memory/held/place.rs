@@ -59,6 +59,7 @@ pub(crate) struct Times(SmallVec<[(LimiterId, bool, Timestamp); 2]>);
 
 impl Times {
     /// Returns the present of a place. Limiters of one store share a clock.
+    #[inline]
     pub(crate) fn of(&mut self, place: &Place<'_>) -> Timestamp {
         let Self(times) = self;
         let (id, is_unix) = (place.tables.id, place.tables.reads_unix_time());
