@@ -197,7 +197,11 @@ impl<'s, 'a> KeyStates<'s, 'a> {
 
     /// Returns what the last operation charged: `None` if nothing was, or if a limit had no state that could be.
     #[must_use]
+    #[inline]
     pub fn charges(&self) -> Option<Charges> {
+        if let [limit] = &*self.limits {
+            return limit.charge.map(Charges::from);
+        }
         let mut charges = SmallVec::new();
         for limit in &*self.limits {
             charges.push(limit.charge?);

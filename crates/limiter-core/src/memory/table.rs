@@ -109,7 +109,10 @@ impl Table {
 
     /// Does not count the entries of a state any more.
     pub(super) fn forget(&self, state: &State) {
-        self.entries.fetch_sub(state.entries(self.own), Ordering::Relaxed);
+        let entries = state.entries(self.own);
+        if entries > 0 {
+            self.entries.fetch_sub(entries, Ordering::Relaxed);
+        }
     }
 
     /// Returns the longest for which a possible state is not fresh.

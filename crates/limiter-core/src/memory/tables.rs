@@ -57,6 +57,12 @@ impl Limits {
         let salted = policy.transitions().iter().cloned().zip(salts).collect();
         Self { policy: policy.clone(), salted }
     }
+
+    /// Returns whether all states are debts by GCRA.
+    #[inline]
+    pub(super) fn are_debts(&self) -> bool {
+        self.salted.iter().all(|(transition, _)| matches!(transition, AnyTransition::Gcra(_)))
+    }
 }
 
 impl Tables {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Cost, Decision, Timestamp,
-    algorithms::{Gcra, Tat},
+    algorithms::{Gcra, State, Tat},
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, yield_now},
     ticks::{left, ticks, time},
 };
@@ -137,14 +137,19 @@ impl Words {
         }
     }
 
-    /// Holds a free slot for a key that has none. The key is locked.
-    pub(super) fn hold_free(&self, hash: u64, now: Timestamp) -> Option<Held<'_>> {
-        loop {
-            let (slot, found) = self.free(hash, ticks(now))?;
+    /// Holds a free slot for a key that has none, or returns the time until one is free. The key is locked.
+    pub(super) fn hold_free(
+        &self,
+        hash: u64,
+        now: Timestamp,
+        epoch: &Epoch,
+    ) -> Result<Held<'_>, Duration> {
+        while let Some((slot, found)) = self.free(hash, ticks(now)) {
             if slot.hold(found) {
-                return Some(Held { slot, found });
+                return Ok(Held { slot, found });
             }
         }
+        Err(self.free_after(hash, ticks(now), epoch))
     }
 
     /// Lowers the debt of a key by ticks that were just charged, if they still count.
@@ -160,7 +165,7 @@ impl Words {
             && counts()
         {
             let word = held.found.1.wrapping_sub(ticks);
-            held.release(hash, Tat(Some(word)), now);
+            held.release(hash, &State::Gcra(Tat(Some(word))), now);
         }
     }
 
@@ -168,22 +173,7 @@ impl Words {
     pub(super) fn reset(&self, hash: u64, clock: impl Fn() -> Timestamp) {
         let _lock = self.lock(self.lock_of(hash));
         if let Some(held) = self.hold(hash) {
-            held.release(hash, Tat::default(), clock());
-        }
-    }
-
-    /// Shortens the impossible debts of a key's neighbours, whose keys may never come back for it, to the longest ones.
-    pub(super) fn repair(&self, hash: u64, now: Timestamp, epoch: &Epoch) {
-        let (now, reach) = (ticks(now), self.reach.load(Ordering::Relaxed));
-        for slot in self.slots(hash) {
-            let found = slot.found();
-            if found.1 != BUSY && left(found.1, now) > reach {
-                epoch.begin();
-                // If the slot changes meanwhile, another request has repaired it.
-                if slot.hold(found) {
-                    slot.release(found.0, now.wrapping_add(reach));
-                }
-            }
+            held.release(hash, &State::Fresh, clock());
         }
     }
 
@@ -220,10 +210,26 @@ impl Words {
         &self.lines[second_index(hash, self.lines.len())]
     }
 
-    /// Returns the time until the first of a key's slots is free.
-    pub(super) fn free_after(&self, hash: u64, now: Timestamp) -> Duration {
-        let ends = self.slots(hash).map(Slot::word).filter(|word| *word != BUSY);
-        time(ends.map(|word| left(word, ticks(now))).min().unwrap_or(0))
+    /// Returns the time until the first of a key's slots is free. Impossible debts, whose keys may never come back for it, are
+    /// shortened to the longest ones.
+    fn free_after(&self, hash: u64, now: u64, epoch: &Epoch) -> Duration {
+        let (mut first, reach) = (None, self.reach.load(Ordering::Relaxed));
+        for slot in self.slots(hash) {
+            let found = slot.found();
+            if found.1 == BUSY {
+                continue;
+            }
+            let debt = left(found.1, now);
+            if debt > reach {
+                epoch.begin();
+                // If the slot changes meanwhile, another request has repaired it.
+                if slot.hold(found) {
+                    slot.release(found.0, now.wrapping_add(reach));
+                }
+            }
+            first = Some(first.unwrap_or(reach).min(debt));
+        }
+        time(first.unwrap_or(0))
     }
 }
 
@@ -262,17 +268,20 @@ pub(super) struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Returns the debt in the slot.
-    pub(super) fn tat(&self) -> Tat {
-        Tat(Some(self.found.1))
+    /// Returns the state of a key, which is fresh if the slot was free.
+    #[inline]
+    pub(super) fn state(&self, hash: u64) -> State {
+        let (found, word) = self.found;
+        if found == tag(hash) { State::Gcra(Tat(Some(word))) } else { State::Fresh }
     }
 
-    /// Leaves the debt of a key in the slot. A key with a fresh state takes no slot.
-    pub(super) fn release(self, hash: u64, tat: Tat, now: Timestamp) {
-        let (tag, word) = match tat.0 {
-            Some(word) => (tag(hash), word),
-            None if self.found.0 == tag(hash) => (self.found.0, ticks(now)),
-            None => self.found,
+    /// Leaves the state of a key in the slot. A key with a fresh state takes no slot.
+    #[inline]
+    pub(super) fn release(self, hash: u64, state: &State, now: Timestamp) {
+        let (tag, word) = match state {
+            State::Gcra(Tat(Some(word))) => (tag(hash), *word),
+            _ if self.found.0 == tag(hash) => (self.found.0, ticks(now)),
+            _ => self.found,
         };
         self.slot.release(tag, word);
         mem::forget(self);

@@ -208,7 +208,7 @@ impl<C: Clock> MemoryLimiter<C> {
         cost: Cost,
         charge: Option<Cost>,
     ) -> Option<()> {
-        if !self.shared.queues.are_empty_for(key) {
+        if !self.limits.are_debts() || !self.shared.queues.are_empty_for(key) {
             return None;
         }
         let states = self.states();

@@ -6,13 +6,12 @@
 //!
 //! The clock, which may panic, is read when slots are held, and before a state is taken out of its line.
 
-use core::time::Duration;
+use core::{mem, time::Duration};
 
 use smallvec::SmallVec;
 
 use super::{
     super::{
-        full::OnFull,
         table::{Line, Table, Taken},
         tables::Store,
         words::{self, Words},
@@ -21,7 +20,7 @@ use super::{
 };
 use crate::{
     LimiterId, Timestamp,
-    algorithms::{Full, KeyStates, LimitState, State, Tat, Transition},
+    algorithms::{Full, KeyStates, LimitState, State, Transition},
     sync::MutexGuard,
 };
 
@@ -50,33 +49,29 @@ enum Slot<'a> {
 /// The lines that are locked, by the limiter and the index.
 type Lines<'a> = SmallVec<[(LimiterId, usize, MutexGuard<'a, Line>); 4]>;
 
-/// Operates on a single state under the locks of its key.
+/// Operates on a single state under the locks of both of its lines.
 ///
-/// Apart from [`operate_on_all`], whose lists of locks make the first check of a key take half as long again.
+/// Apart from [`operate_on_all`], whose lists make the first check of a key take a third longer.
 pub(super) fn operate_on_one<R>(
     place: &Place<'_>,
     due: Option<Timestamp>,
     operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
-    let (mut _lock, mut lines) = (None, Lines::new());
-    match place.tables.store(place.transition) {
-        Some(Store::Words(words, _)) => _lock = Some(words.lock(words.lock_of(place.hash))),
-        Some(Store::Table(table)) => {
-            let [one, other] = table.lines_of(place.hash);
-            lines.push((place.tables.id, one.min(other), table.lock(one.min(other))));
-            if one != other {
-                lines.push((place.tables.id, one.max(other), table.lock(one.max(other))));
-            }
+    let mut lines = Lines::new();
+    if let Some(Store::Table(table)) = place.tables.store(place.transition) {
+        let [one, other] = table.lines_of(place.hash);
+        lines.push((place.tables.id, one.min(other), table.lock(one.min(other))));
+        if one != other {
+            lines.push((place.tables.id, one.max(other), table.lock(one.max(other))));
         }
-        None => {}
     }
     let mut held = Held::of(place);
     held.now = place.now();
     held.take(&mut lines);
     held.find_room(&mut lines);
     held.advance(due, &mut lines);
-    let limit = place.limit(0, held.at, held.full);
-    let result = operation(&mut KeyStates::new(&mut [&mut held.state], &mut [limit]));
+    let mut limit = [place.limit(0, held.at, held.full)];
+    let result = operation(&mut KeyStates::new(&mut [&mut held.state], &mut limit));
     held.put(&mut lines);
     result
 }
@@ -88,30 +83,12 @@ pub(super) fn operate_on_all<R>(
     due: Option<Timestamp>,
     operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
-    let mut locks = SmallVec::<[(LimiterId, usize, &Words); 4]>::new();
-    let mut indices = SmallVec::<[(LimiterId, usize, &Table); 8]>::new();
-    for Place { tables, transition, hash, .. } in places {
-        match tables.store(transition) {
-            Some(Store::Words(words, _)) => locks.push((tables.id, words.lock_of(*hash), words)),
-            Some(Store::Table(table)) => {
-                let [one, other] = table.lines_of(*hash);
-                indices.push((tables.id, one, table));
-                indices.push((tables.id, other, table));
-            }
-            None => {}
-        }
-    }
-    locks.sort_unstable_by_key(|(id, index, _)| (*id, *index));
-    locks.dedup_by_key(|(id, index, _)| (*id, *index));
-    indices.sort_unstable_by_key(|(id, index, _)| (*id, *index));
-    indices.dedup_by_key(|(id, index, _)| (*id, *index));
-    let mut guards = SmallVec::<[MutexGuard<'_, ()>; 4]>::new();
-    for (_, index, words) in locks {
-        guards.push(words.lock(index));
-    }
+    let _debts = lock_debts(places);
     let mut lines = Lines::new();
-    for (id, index, table) in indices {
-        lines.push((id, index, table.lock(index)));
+    lock_lines(&mut lines, places, 1);
+    if !places.iter().all(|place| is_settled(place, &mut lines)) {
+        lines.clear();
+        lock_lines(&mut lines, places, 2);
     }
 
     let mut held = SmallVec::<[Held<'_>; 4]>::new();
@@ -123,6 +100,7 @@ pub(super) fn operate_on_all<R>(
             held.push(Held::of(place));
         }
     }
+    held.iter_mut().for_each(Held::hold);
     let mut times = Times::default();
     held.iter_mut().for_each(|it| it.now = times.of(it.place));
     held.iter_mut().for_each(|it| it.take(&mut lines));
@@ -141,26 +119,71 @@ pub(super) fn operate_on_all<R>(
     }
     let result = operation(&mut KeyStates::new(&mut states, &mut limits));
     drop((states, limits));
-    for it in held {
+    for it in &mut held {
         it.put(&mut lines);
     }
     result
 }
 
-impl<'a> Held<'a> {
-    /// Holds the slot of a debt if the key has one.
-    #[inline(always)]
-    fn of(place: &'a Place<'a>) -> Self {
-        let (now, at, mut slot, mut state) =
-            (Timestamp::ZERO, Timestamp::ZERO, Slot::None, State::Fresh);
-        if let Some(Store::Words(words, _)) = place.tables.store(place.transition)
-            && let Some(word) = words.hold(place.hash)
-        {
-            state = State::Gcra(word.tat());
-            slot = Slot::Word(word);
+/// Locks the keys of all debts.
+fn lock_debts<'a>(places: &[Place<'a>]) -> SmallVec<[MutexGuard<'a, ()>; 4]> {
+    let mut locks = SmallVec::<[(LimiterId, usize, &Words); 4]>::new();
+    for Place { tables, transition, hash, .. } in places {
+        if let Some(Store::Words(words, _)) = tables.store(transition) {
+            locks.push((tables.id, words.lock_of(*hash), words));
         }
-        let is_known = !matches!(slot, Slot::None);
-        Self { place, slot, state, is_known, now, at, full: None, counted: 0 }
+    }
+    locks.sort_unstable_by_key(|(id, index, _)| (*id, *index));
+    locks.dedup_by_key(|(id, index, _)| (*id, *index));
+    let mut guards = SmallVec::new();
+    for (_, index, words) in locks {
+        guards.push(words.lock(index));
+    }
+    guards
+}
+
+/// Locks the first line of all other states, or both.
+fn lock_lines<'a>(lines: &mut Lines<'a>, places: &[Place<'a>], of_each: usize) {
+    let mut indices = SmallVec::<[(LimiterId, usize, &Table); 8]>::new();
+    for Place { tables, transition, hash, .. } in places {
+        if let Some(Store::Table(table)) = tables.store(transition) {
+            for index in table.lines_of(*hash).into_iter().take(of_each) {
+                indices.push((tables.id, index, table));
+            }
+        }
+    }
+    indices.sort_unstable_by_key(|(id, index, _)| (*id, *index));
+    indices.dedup_by_key(|(id, index, _)| (*id, *index));
+    for (id, index, table) in indices {
+        lines.push((id, index, table.lock(index)));
+    }
+}
+
+/// Returns whether the first line of a place has its state, for which nothing has to be moved.
+fn is_settled(place: &Place<'_>, lines: &mut Lines<'_>) -> bool {
+    let Some(Store::Table(table)) = place.tables.store(place.transition) else { return true };
+    let [first, _] = lines_of(place, lines);
+    let state = lines.get_mut(first).and_then(|(.., line)| line.state(place.hash));
+    state.is_some_and(|(_, state)| table.has_spare(state))
+}
+
+impl<'a> Held<'a> {
+    #[inline]
+    fn of(place: &'a Place<'a>) -> Self {
+        let (now, at) = (Timestamp::ZERO, Timestamp::ZERO);
+        let (slot, state) = (Slot::None, State::Fresh);
+        Self { place, slot, state, is_known: false, now, at, full: None, counted: 0 }
+    }
+
+    /// Holds the slot of a debt if the key has one.
+    #[inline]
+    fn hold(&mut self) {
+        if let Some(Store::Words(words, _)) = self.place.tables.store(self.place.transition)
+            && let Some(word) = words.hold(self.place.hash)
+        {
+            self.state = word.state(self.place.hash);
+            (self.slot, self.is_known) = (Slot::Word(word), true);
+        }
     }
 
     /// Takes the state of a key that has a slot in one of its lines.
@@ -169,27 +192,26 @@ impl<'a> Held<'a> {
         for index in lines_of(self.place, lines) {
             if !self.is_known
                 && let Some((.., line)) = lines.get_mut(index)
-                && let Some((taken, state)) = line.take(self.place.hash)
+                && let Some(taken) = line.take(self.place.hash, &mut self.state)
             {
-                (self.slot, self.state, self.is_known) = (Slot::Line(index, taken), state, true);
+                (self.slot, self.is_known) = (Slot::Line(index, taken), true);
             }
         }
     }
 
     /// Holds a free slot if the key has none.
     fn find_room(&mut self, lines: &mut Lines<'_>) {
-        let Self { place: Place { tables, hash, transition, .. }, now, .. } = *self;
+        let Self { place: Place { tables, transition, .. }, now, .. } = *self;
         if self.is_known {
             return;
         }
         let wait = match tables.store(transition) {
             Some(Store::Words(words, _)) => {
-                if let Some(word) = words.hold_free(*hash, now) {
-                    self.slot = Slot::Word(word);
-                    return;
+                match self.place.free_slot(words, now) {
+                    Ok(slot) => self.slot = Slot::Word(slot),
+                    Err(full) => self.full = Some(full),
                 }
-                words.repair(*hash, now, &tables.epoch);
-                words.free_after(*hash, now)
+                return;
             }
             Some(Store::Table(table)) => {
                 let own = lines_of(self.place, lines);
@@ -212,7 +234,7 @@ impl<'a> Held<'a> {
             }
             None => Duration::ZERO,
         };
-        self.full = Some(Full { wait, admits: tables.room.on_full == OnFull::Admit });
+        self.full = Some(self.place.full(wait));
     }
 
     /// Advances the state, and lets its log grow by as many entries as there are.
@@ -231,20 +253,17 @@ impl<'a> Held<'a> {
 
     /// Puts the state into its slot. A refusal or a peek takes no slot.
     #[inline(always)]
-    fn put(self, lines: &mut Lines<'_>) {
-        let Self { place, slot, state, is_known, now, counted, .. } = self;
-        match (slot, place.tables.store(place.transition)) {
-            (Slot::Word(word), _) => {
-                let tat = if let State::Gcra(tat) = state { tat } else { Tat::default() };
-                word.release(place.hash, tat, now);
-            }
+    fn put(&mut self, lines: &mut Lines<'_>) {
+        let Self { place, ref mut slot, ref mut state, is_known, now, counted, .. } = *self;
+        match (mem::replace(slot, Slot::None), place.tables.store(place.transition)) {
+            (Slot::Word(word), _) => word.release(place.hash, state, now),
             (Slot::Line(index, taken), Some(Store::Table(table))) => {
-                table.settle(counted, &state);
-                let end = now.saturating_add(place.transition.fresh_after(&state, now));
+                table.settle(counted, state);
+                let end = now.saturating_add(place.transition.fresh_after(state, now));
                 let is_kept = is_known || end > now;
                 if let Some((.., line)) = lines.get_mut(index) {
-                    let former = line.put(taken, is_kept.then_some((place.hash, end)), state);
-                    table.forget(&former);
+                    line.put(taken, is_kept.then_some((place.hash, end)), state);
+                    table.forget(state);
                 }
             }
             _ => {}

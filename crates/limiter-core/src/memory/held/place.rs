@@ -1,8 +1,14 @@
 //! Where a key's state under a limit is, and its present.
 
+use core::time::Duration;
+
 use smallvec::SmallVec;
 
-use super::super::tables::Tables;
+use super::super::{
+    full::OnFull,
+    tables::Tables,
+    words::{Held, Words},
+};
 use crate::{
     Clock, LimiterId, Timestamp,
     algorithms::{AnyTransition, Full, LimitState, State, Transition},
@@ -28,6 +34,16 @@ impl Place<'_> {
 
     pub(super) fn now(&self) -> Timestamp {
         self.tables.now(self.clock)
+    }
+
+    /// Holds a free slot for the debt of a key that has none. The key is locked.
+    pub(super) fn free_slot<'w>(&self, words: &'w Words, now: Timestamp) -> Result<Held<'w>, Full> {
+        words.hold_free(self.hash, now, &self.tables.epoch).map_err(|wait| self.full(wait))
+    }
+
+    /// Returns what it means that a key has no state until there is room for it.
+    pub(super) fn full(&self, wait: Duration) -> Full {
+        Full { wait, admits: self.tables.room.on_full == OnFull::Admit }
     }
 
     /// Returns the state at an index under the limit, at its present.

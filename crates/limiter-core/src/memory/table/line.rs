@@ -45,11 +45,11 @@ impl Line {
         }
     }
 
-    /// Takes the state of a key that has a slot here.
-    pub(in crate::memory) fn take(&mut self, hash: u64) -> Option<(Taken, State)> {
+    /// Swaps the state of a key that has a slot here with a fresh one.
+    pub(in crate::memory) fn take(&mut self, hash: u64, fresh: &mut State) -> Option<Taken> {
         let (slot, state) = self.state(hash)?;
-        let state = mem::take(state);
-        Some((self.mark(slot)?, state))
+        mem::swap(state, fresh);
+        self.mark(slot)
     }
 
     /// Takes a slot whose state is fresh.
@@ -64,21 +64,22 @@ impl Line {
         Some(Taken { slot, hash: owner.hash, end })
     }
 
-    /// Puts a state into a slot that was taken, for the key with a hash until an end. Returns the state that is not kept: the
-    /// one that was in the slot, or this one if no key is given, which leaves the slot as it was.
+    /// Swaps a state with the one in a slot that was taken, for the key with a hash until an end. If no key is given, the slot
+    /// is as it was.
     pub(in crate::memory) fn put(
         &mut self,
         taken: Taken,
         key: Option<(u64, Timestamp)>,
-        state: State,
-    ) -> State {
+        state: &mut State,
+    ) {
         let Taken { slot, hash, end } = taken;
-        let Some((owner, place)) = self.owners.get_mut(slot).zip(self.states.get_mut(slot)) else {
-            return state;
-        };
-        let (hash, end) = key.unwrap_or((hash, end));
-        *owner = Owner { hash, end };
-        if key.is_some() { mem::replace(place, state) } else { state }
+        if let Some((owner, place)) = self.owners.get_mut(slot).zip(self.states.get_mut(slot)) {
+            let (hash, end) = key.unwrap_or((hash, end));
+            *owner = Owner { hash, end };
+            if key.is_some() {
+                mem::swap(place, state);
+            }
+        }
     }
 
     /// Makes the state of a key fresh, and returns it.
