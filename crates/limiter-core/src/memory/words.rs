@@ -109,9 +109,8 @@ impl Words {
     #[inline(always)]
     pub(super) fn own(&self, hash: u64) -> Option<OwnSlot<'_>> {
         let tag = tag(hash);
-        let has_tag = |slot: &&Slot| slot.tag() == tag;
-        let in_others = || self.others(hash).iter().flat_map(|line| &line.0).find(has_tag);
-        let slot = self.first(hash).0.iter().find(has_tag).or_else(in_others)?;
+        let in_others = || self.others(hash).iter().find_map(|line| line.slot(tag));
+        let slot = self.first(hash).slot(tag).or_else(in_others)?;
         Some(OwnSlot { slot, tag })
     }
 
@@ -126,6 +125,7 @@ impl Words {
     }
 
     /// Holds the slot of a key that has one. The key is locked.
+    #[inline]
     pub(super) fn hold(&self, hash: u64) -> Option<Held<'_>> {
         loop {
             let OwnSlot { slot, tag } = self.own(hash)?;
@@ -138,6 +138,7 @@ impl Words {
     }
 
     /// Holds a free slot for a key that has none, or returns the time until one is free. The key is locked.
+    #[inline]
     pub(super) fn hold_free(
         &self,
         hash: u64,
@@ -212,6 +213,7 @@ impl Words {
 
     /// Returns the time until the first of a key's slots is free. Impossible debts, whose keys may never come back for it, are
     /// shortened to the longest ones.
+    #[inline(never)]
     fn free_after(&self, hash: u64, now: u64, epoch: &Epoch) -> Duration {
         let (mut first, reach) = (None, self.reach.load(Ordering::Relaxed));
         for slot in self.slots(hash) {
@@ -296,8 +298,14 @@ impl Drop for Held<'_> {
 }
 
 impl Line {
+    #[inline(always)]
+    fn slot(&self, tag: u64) -> Option<&Slot> {
+        self.0.iter().find(|slot| slot.tag() == tag)
+    }
+
     /// Returns how many slots are free, and the one that has been free for longest, so that a key that
     /// comes back soon finds its own.
+    #[inline]
     fn free(&self, now: u64) -> (usize, Option<Found<'_>>) {
         let (mut free, mut longest, mut place) = (0, 0, None);
         for slot in &self.0 {

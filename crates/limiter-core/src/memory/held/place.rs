@@ -37,6 +37,7 @@ impl Place<'_> {
     }
 
     /// Holds a free slot for the debt of a key that has none. The key is locked.
+    #[inline]
     pub(super) fn free_slot<'w>(&self, words: &'w Words, now: Timestamp) -> Result<Held<'w>, Full> {
         words.hold_free(self.hash, now, &self.tables.epoch).map_err(|wait| self.full(wait))
     }
