@@ -45,8 +45,8 @@ impl<'a, C: Clock> MemoryDemand<'a, C> {
     }
 
     /// Decides on this demand alone.
-    fn decide(&self) -> JointDecision {
-        let mut joint = JointDecision::default();
+    #[inline]
+    fn decide(&self, joint: &mut JointDecision) {
         if self.wants_receipt {
             let reservation = self.limiter.reserve_hash(self.key, self.cost, Duration::ZERO);
             joint.decisions.push(Some(reservation.decision()));
@@ -54,7 +54,6 @@ impl<'a, C: Clock> MemoryDemand<'a, C> {
         } else {
             joint.decisions.push(Some(self.limiter.check_hash(self.key, self.cost)));
         }
-        joint
     }
 
     /// Adds the decision on this demand, which is the next one of a list, and the receipt of what was charged.
@@ -117,13 +116,12 @@ impl<C: Clock> MemoryLimiter<C> {
     /// assert_eq!(users.peek("alice").remaining(), 59);
     /// ```
     pub fn decide(demands: &[MemoryDemand<'_, C>]) -> JointDecision {
+        let mut joint = JointDecision::default();
         if let [demand] = demands
             && demand.charge == Some(demand.cost)
         {
-            return demand.decide();
-        }
-        let mut joint = JointDecision::default();
-        if Self::decide_without_locks(demands, &mut joint).is_none() {
+            demand.decide(&mut joint);
+        } else if Self::decide_without_locks(demands, &mut joint).is_none() {
             Self::decide_under_locks(demands, &mut joint);
         }
         joint
