@@ -113,56 +113,52 @@ impl<C: Clock> MemoryLimiter<C> {
     pub(super) fn check_hash(&self, key: u64, cost: Cost) -> Decision {
         match self.check_without_lock(key, cost) {
             Some((decision, _)) => decision,
-            None => {
-                let mut debts = Debts::default();
-                match self.charge_debts(&mut debts, key, cost) {
-                    Some(limits) => debts.decision(limits),
-                    None => self.check_under_lock(key, cost),
-                }
-            }
+            None => self.check_slow_path(key, cost),
         }
     }
 
-    /// Does what [`take`](Self::take) does without a receipt.
     #[inline(never)]
-    fn check_under_lock(&self, key: u64, cost: Cost) -> Decision {
+    fn check_slow_path(&self, key: u64, cost: Cost) -> Decision {
+        let mut debts = Debts::default();
+        if let Some(limits) = self.charge_debts(&mut debts, key, cost) {
+            return debts.decision(limits);
+        }
         if let Some(refusal) = self.refusal(key, cost) {
             return refusal.decision;
         }
-        let (states, limits) = (self.states(), &self.limits);
-        let decision =
-            states.operate(limits, key, None, |states| states.take(cost, Duration::ZERO));
-        states.tables.count_if_full(&decision);
+        let take = |states: &mut KeyStates<'_, '_>| states.take(cost, Duration::ZERO);
+        let decision = self.states().operate(&self.limits, key, None, take);
+        self.shared.tables.count_if_full(&decision);
         decision
     }
 
     /// Charges `cost` to a key if it fits now or up to `within` later, and returns the delay.
     pub(super) fn reserve_hash(&self, key: u64, cost: Cost, within: Duration) -> Reservation {
         let epoch = self.shared.tables.epoch.get();
-        let (decision, charged) = match self.check_without_lock(key, cost) {
-            Some((decision, charge)) => {
-                let charged = || Charged { charges: charge.into(), epoch };
-                (decision, decision.is_admitted().then(charged))
-            }
-            None => {
-                let mut debts = Debts::default();
-                match self.charge_debts(&mut debts, key, cost) {
-                    Some(limits) => (debts.decision(limits.clone()), debts.charged(limits)),
-                    None => return self.reserve_under_lock(key, cost, within),
-                }
-            }
-        };
-        match charged {
-            Some(charged) => {
+        match self.check_without_lock(key, cost) {
+            Some((decision, charge)) if decision.is_admitted() => {
+                let charged = Charged { charges: charge.into(), epoch };
                 Reservation::admitted(decision, Duration::ZERO, self.receipt(key, charged))
             }
-            None if within.is_zero() => Reservation::refused(decision),
-            None => self.reserve_under_lock(key, cost, within),
+            Some((decision, _)) if within.is_zero() => Reservation::refused(decision),
+            _ => self.reserve_slow_path(key, cost, within),
         }
     }
 
     #[inline(never)]
-    fn reserve_under_lock(&self, key: u64, cost: Cost, within: Duration) -> Reservation {
+    fn reserve_slow_path(&self, key: u64, cost: Cost, within: Duration) -> Reservation {
+        let mut debts = Debts::default();
+        if let Some(limits) = self.charge_debts(&mut debts, key, cost) {
+            let decision = debts.decision(limits.clone());
+            match debts.charged(limits) {
+                Some(charged) => {
+                    let receipt = self.receipt(key, charged);
+                    return Reservation::admitted(decision, Duration::ZERO, receipt);
+                }
+                None if within.is_zero() => return Reservation::refused(decision),
+                None => {}
+            }
+        }
         let take = || self.states().take(&self.limits, key, None, cost, within);
         let outcome = self.refusal(key, cost).unwrap_or_else(take);
         self.reservation(key, outcome, cost.get())
@@ -183,8 +179,8 @@ impl<C: Clock> MemoryLimiter<C> {
         Some((decision, Charge { made: now, at: now, cost, mark }))
     }
 
-    /// Does what [`check_without_lock`](Self::check_without_lock) does for several limits.
-    #[inline(never)]
+    /// Does what [`check_without_lock`](Self::check_without_lock) does for several limits, and returns their range.
+    #[inline]
     fn charge_debts<'a>(
         &'a self,
         debts: &mut Debts<'a>,
