@@ -44,7 +44,7 @@ impl<'a> Debts<'a> {
     /// Reads a debt. Returns `None` where that takes a lock, or if it was read before.
     #[inline]
     pub(super) fn add(&mut self, place: Place<'a>, cost: Cost, charge: Option<Cost>) -> Option<()> {
-        let Some(Store::Words(words, gcra)) = place.tables.store(place.transition) else {
+        let Some(Store::Words(words, gcra)) = place.store() else {
             return None;
         };
         let (epoch, slot) = (place.tables.epoch.get(), words.own(place.hash)?);
@@ -139,8 +139,8 @@ impl Debt<'_> {
     fn lower(&self) {
         let now = ticks(self.now);
         let charged = Tat(Some(self.after)).debt(now) - Tat(Some(self.before)).debt(now);
-        let Place { tables, transition, hash, .. } = self.place;
-        if let Some(Store::Words(words, _)) = tables.store(transition) {
+        let Place { tables, hash, .. } = self.place;
+        if let Some(Store::Words(words, _)) = self.place.store() {
             words.lower(hash, charged, || tables.epoch.get() == self.epoch, self.now);
         }
     }

@@ -22,7 +22,7 @@ pub(crate) fn operate<R>(
     operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
     let [place] = places else { return operate_on_all(places, due, operation) };
-    match place.tables.store(place.transition) {
+    match place.store() {
         Some(Store::Words(words, _)) => operate_on_debt(place, words, due, operation),
         Some(Store::Table(table)) => {
             let [first, _] = table.lines_of(place.hash);

@@ -85,7 +85,7 @@ impl<'a, C: Clock> MemoryDemand<'a, C> {
     {
         let limiter: &MemoryLimiter<C> = demand.limiter().as_any().downcast_ref()?;
         let (cost, charge) = (demand.cost(), demand.charge());
-        let (key, wants_receipt) = (limiter.hash(demand.key()), demand.wants_receipt());
+        let (key, wants_receipt) = (limiter.hasher.hash(demand.key()), demand.wants_receipt());
         Some(Self { limiter, key, cost, charge, wants_receipt })
     }
 }
@@ -94,7 +94,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Returns a demand of `cost` for `key`, to be [decided](Self::decide) together with others.
     #[inline]
     pub fn demand<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> MemoryDemand<'_, C> {
-        let key = self.hash(&key.into());
+        let key = self.hasher.hash(&key.into());
         MemoryDemand { limiter: self, key, cost, charge: Some(cost), wants_receipt: true }
     }
 

@@ -93,14 +93,9 @@ impl<C: Clock> MemoryLimiter<C> {
         Self::of(tables, policy, self.hasher.sibling(), Arc::clone(clock))
     }
 
-    #[inline(always)]
-    pub(super) fn hash(&self, key: &Key<'_>) -> u64 {
-        self.hasher.hash(key)
-    }
-
     /// Returns whether a cost would be admitted, and charges nothing.
     pub(super) fn preview<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Decision {
-        let key = self.hash(&key.into());
+        let key = self.hasher.hash(&key.into());
         let preview = || {
             let decide = |states: &mut KeyStates<'_, '_>| states.decision(cost, states.wait(cost));
             self.states().operate(&self.limits, key, None, decide)

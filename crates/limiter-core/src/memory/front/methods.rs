@@ -91,12 +91,12 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to `key` if it fits now. Never waits for permits.
     #[inline(always)]
     pub fn check_n<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Decision {
-        self.check_hash(self.hash(&key.into()), cost)
+        self.check_hash(self.hasher.hash(&key.into()), cost)
     }
 
     /// Returns how far the permits of `key` are used up, and charges nothing.
     pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> Usage {
-        let key = self.hash(&key.into());
+        let key = self.hasher.hash(&key.into());
         self.with_waiters(key, |_| ());
         self.states().operate(&self.limits, key, None, |states| states.usage())
     }
@@ -112,7 +112,7 @@ impl<C: Clock> MemoryLimiter<C> {
         cost: Cost,
         within: Duration,
     ) -> Reservation {
-        self.reserve_hash(self.hash(&key.into()), cost, within)
+        self.reserve_hash(self.hasher.hash(&key.into()), cost, within)
     }
 
     /// Charges as many permits as fit now, at most `most`, and returns how many: see
@@ -132,7 +132,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// assert_eq!(limiter.refund(receipt.keep(50)), 30);
     /// ```
     pub fn take_up_to<'a>(&self, key: impl Into<Key<'a>>, most: Cost) -> Reservation {
-        let key = self.hash(&key.into());
+        let key = self.hasher.hash(&key.into());
         let take =
             || self.states().decide(&self.limits, key, None, |states| states.take_up_to(most));
         let outcome = self.refusal(key, Cost::ONE).unwrap_or_else(take);
@@ -155,7 +155,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// assert!(refusal.retry_after().is_some_and(|wait| wait.as_secs() == 30));
     /// ```
     pub fn charge<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Reservation {
-        let key = self.hash(&key.into());
+        let key = self.hasher.hash(&key.into());
         // Also if there are waiters.
         let outcome = self.change(key, |states| {
             states.decide(&self.limits, key, None, |states| states.charge(cost))
@@ -180,7 +180,7 @@ impl<C: Clock> MemoryLimiter<C> {
     ///
     /// Of more than 1,000 different [identities](Policy::identities), it resets this handle's and those of the first 1,000.
     pub fn reset<'a>(&self, key: impl Into<Key<'a>>) {
-        let key = self.hash(&key.into());
+        let key = self.hasher.hash(&key.into());
         let Shared { tables, salts, clock, .. } = &*self.shared;
         self.change(key, |_| {
             let own = self.limits.salted.iter().map(|(_, salt)| *salt);
@@ -239,6 +239,6 @@ impl<C: Clock> MemoryLimiter<C> {
     }
 
     pub(super) fn waiter(&self, key: &Key<'_>, cost: Cost, within: Option<Duration>) -> Acquire<C> {
-        Acquire::new(self.clone(), self.hash(key), cost, within)
+        Acquire::new(self.clone(), self.hasher.hash(key), cost, within)
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn operate_on_one<R>(
     operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
     let mut lines = Lines::new();
-    if let Some(Store::Table(table)) = place.tables.store(place.transition) {
+    if let Some(Store::Table(table)) = place.store() {
         let [one, other] = table.lines_of(place.hash);
         lines.push((place.tables.id, one.min(other), table.lock(one.min(other))));
         if one != other {
@@ -128,9 +128,9 @@ pub(super) fn operate_on_all<R>(
 /// Locks the keys of all debts.
 fn lock_debts<'a>(places: &[Place<'a>]) -> SmallVec<[MutexGuard<'a, ()>; 4]> {
     let mut locks = SmallVec::<[(LimiterId, usize, &Words); 4]>::new();
-    for Place { tables, transition, hash, .. } in places {
-        if let Some(Store::Words(words, _)) = tables.store(transition) {
-            locks.push((tables.id, words.lock_of(*hash), words));
+    for place in places {
+        if let Some(Store::Words(words, _)) = place.store() {
+            locks.push((place.tables.id, words.lock_of(place.hash), words));
         }
     }
     locks.sort_unstable_by_key(|(id, index, _)| (*id, *index));
@@ -145,10 +145,10 @@ fn lock_debts<'a>(places: &[Place<'a>]) -> SmallVec<[MutexGuard<'a, ()>; 4]> {
 /// Locks the first line of all other states, or both.
 fn lock_lines<'a>(lines: &mut Lines<'a>, places: &[Place<'a>], of_each: usize) {
     let mut indices = SmallVec::<[(LimiterId, usize, &Table); 8]>::new();
-    for Place { tables, transition, hash, .. } in places {
-        if let Some(Store::Table(table)) = tables.store(transition) {
-            for index in table.lines_of(*hash).into_iter().take(of_each) {
-                indices.push((tables.id, index, table));
+    for place in places {
+        if let Some(Store::Table(table)) = place.store() {
+            for index in table.lines_of(place.hash).into_iter().take(of_each) {
+                indices.push((place.tables.id, index, table));
             }
         }
     }
@@ -161,14 +161,13 @@ fn lock_lines<'a>(lines: &mut Lines<'a>, places: &[Place<'a>], of_each: usize) {
 
 /// Returns whether the first line of a place has its state, for which nothing has to be moved.
 fn is_settled(place: &Place<'_>, lines: &mut Lines<'_>) -> bool {
-    let Some(Store::Table(table)) = place.tables.store(place.transition) else { return true };
+    let Some(Store::Table(table)) = place.store() else { return true };
     let [first, _] = lines_of(place, lines);
     let state = lines.get_mut(first).and_then(|(.., line)| line.state(place.hash));
     state.is_some_and(|(_, state)| table.has_spare(state))
 }
 
 impl<'a> Held<'a> {
-    #[inline]
     fn of(place: &'a Place<'a>) -> Self {
         let (now, at) = (Timestamp::ZERO, Timestamp::ZERO);
         let (slot, state) = (Slot::None, State::Fresh);
@@ -176,9 +175,8 @@ impl<'a> Held<'a> {
     }
 
     /// Holds the slot of a debt if the key has one.
-    #[inline]
     fn hold(&mut self) {
-        if let Some(Store::Words(words, _)) = self.place.tables.store(self.place.transition)
+        if let Some(Store::Words(words, _)) = self.place.store()
             && let Some(word) = words.hold(self.place.hash)
         {
             self.state = word.state(self.place.hash);
@@ -201,20 +199,20 @@ impl<'a> Held<'a> {
 
     /// Holds a free slot if the key has none.
     fn find_room(&mut self, lines: &mut Lines<'_>) {
-        let Self { place: Place { tables, transition, .. }, now, .. } = *self;
+        let Self { place, now, .. } = *self;
         if self.is_known {
             return;
         }
-        let wait = match tables.store(transition) {
+        let wait = match place.store() {
             Some(Store::Words(words, _)) => {
-                match self.place.free_slot(words, now) {
+                match place.free_slot(words, now) {
                     Ok(slot) => self.slot = Slot::Word(slot),
                     Err(full) => self.full = Some(full),
                 }
                 return;
             }
             Some(Store::Table(table)) => {
-                let own = lines_of(self.place, lines);
+                let own = lines_of(place, lines);
                 for index in own {
                     if let Some((.., line)) = lines.get_mut(index)
                         && let Some(taken) = line.take_free(now)
@@ -234,13 +232,13 @@ impl<'a> Held<'a> {
             }
             None => Duration::ZERO,
         };
-        self.full = Some(self.place.full(wait));
+        self.full = Some(place.full(wait));
     }
 
     /// Advances the state, and lets its log grow by as many entries as there are.
     fn advance(&mut self, due: Option<Timestamp>, lines: &mut Lines<'_>) {
         let Self { place, now, .. } = *self;
-        let Some(Store::Table(table)) = place.tables.store(place.transition) else {
+        let Some(Store::Table(table)) = place.store() else {
             self.at = place.advance(&mut self.state, now, due);
             return;
         };
@@ -255,7 +253,7 @@ impl<'a> Held<'a> {
     #[inline(always)]
     fn put(&mut self, lines: &mut Lines<'_>) {
         let Self { place, ref mut slot, ref mut state, is_known, now, counted, .. } = *self;
-        match (mem::replace(slot, Slot::None), place.tables.store(place.transition)) {
+        match (mem::replace(slot, Slot::None), place.store()) {
             (Slot::Word(word), _) => word.release(place.hash, state, now),
             (Slot::Line(index, taken), Some(Store::Table(table))) => {
                 table.settle(counted, state);
@@ -273,7 +271,7 @@ impl<'a> Held<'a> {
 
 /// Returns which of the locked lines are those of a place, the first one first.
 fn lines_of(place: &Place<'_>, lines: &Lines<'_>) -> [usize; 2] {
-    let Some(Store::Table(table)) = place.tables.store(place.transition) else {
+    let Some(Store::Table(table)) = place.store() else {
         return [usize::MAX; 2];
     };
     let is = |line| {

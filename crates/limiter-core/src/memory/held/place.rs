@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::super::{
     full::OnFull,
-    tables::Tables,
+    tables::{Store, Tables},
     words::{Held, Words},
 };
 use crate::{
@@ -26,7 +26,13 @@ pub(crate) struct Place<'a> {
     pub(crate) only_asks: bool,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    /// Returns the table of the state.
+    #[inline]
+    pub(crate) fn store(&self) -> Option<Store<'a>> {
+        self.tables.store(self.transition)
+    }
+
     /// Returns whether both are of one state.
     pub(crate) fn has_state_of(&self, other: &Self) -> bool {
         (self.tables.id, self.hash) == (other.tables.id, other.hash)
@@ -76,7 +82,6 @@ pub(crate) struct Times(SmallVec<[(LimiterId, bool, Timestamp); 2]>);
 
 impl Times {
     /// Returns the present of a place. Limiters of one store share a clock.
-    #[inline]
     pub(crate) fn of(&mut self, place: &Place<'_>) -> Timestamp {
         let Self(times) = self;
         let (id, is_unix) = (place.tables.id, place.tables.reads_unix_time());

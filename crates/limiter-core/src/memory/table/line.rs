@@ -26,8 +26,7 @@ struct Owner {
 /// A slot whose state was taken out of a locked line. Nobody else finds it free meanwhile.
 pub(in crate::memory) struct Taken {
     slot: usize,
-    /// Of the owner before.
-    hash: u64,
+    /// The end of the owner's debt.
     end: Timestamp,
 }
 
@@ -59,9 +58,8 @@ impl Line {
     }
 
     fn mark(&mut self, slot: usize) -> Option<Taken> {
-        let owner = self.owners.get_mut(slot)?;
-        let end = mem::replace(&mut owner.end, Timestamp::MAX);
-        Some(Taken { slot, hash: owner.hash, end })
+        let end = mem::replace(&mut self.owners.get_mut(slot)?.end, Timestamp::MAX);
+        Some(Taken { slot, end })
     }
 
     /// Swaps a state with the one in a slot that was taken, for the key with a hash until an end. If no key is given, the slot
@@ -72,11 +70,11 @@ impl Line {
         key: Option<(u64, Timestamp)>,
         state: &mut State,
     ) {
-        let Taken { slot, hash, end } = taken;
+        let Taken { slot, end } = taken;
         if let Some((owner, place)) = self.owners.get_mut(slot).zip(self.states.get_mut(slot)) {
-            let (hash, end) = key.unwrap_or((hash, end));
-            *owner = Owner { hash, end };
-            if key.is_some() {
+            owner.end = end;
+            if let Some((hash, end)) = key {
+                *owner = Owner { hash, end };
                 mem::swap(place, state);
             }
         }
