@@ -178,6 +178,7 @@ impl Transition for AnyTransition {
         dispatch!(write self, state, |own, value| own.give_back(value, now, charge, permits));
     }
 
+    #[inline]
     fn usage(&self, state: &State, now: Timestamp) -> Usage {
         dispatch!(read self, state, |own, value| own.usage(value, now))
     }
@@ -198,6 +199,7 @@ impl Transition for AnyTransition {
         }
     }
 
+    #[inline]
     fn fresh_after(&self, state: &State, now: Timestamp) -> Duration {
         dispatch!(read self, state, |own, value| own.fresh_after(value, now))
     }
