@@ -23,7 +23,7 @@ pub(crate) fn operate<R>(
 ) -> R {
     let [place] = places else { return operate_on_all(places, due, operation) };
     match place.store() {
-        Some(Store::Words(words, _)) => operate_on_debt(place, words, due, operation),
+        Some(Store::Words(words, _)) => return operate_on_debt(place, words, due, operation),
         Some(Store::Table(table)) => {
             let [first, _] = table.lines_of(place.hash);
             let mut line = table.lock(first);
@@ -42,11 +42,10 @@ pub(crate) fn operate<R>(
                 line.set_end(slot, end);
                 return result;
             }
-            drop(line);
-            operate_on_one(place, due, operation)
         }
-        None => operate_on_one(place, due, operation),
+        None => {}
     }
+    operate_on_one(place, due, operation)
 }
 
 /// Operates on a debt under the lock of its key.

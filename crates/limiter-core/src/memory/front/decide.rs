@@ -78,16 +78,6 @@ impl<'a, C: Clock> MemoryDemand<'a, C> {
     fn limits(&self) -> usize {
         self.limiter.limits.salted.len()
     }
-
-    fn of_dynamic(demand: &Demand<'a>) -> Option<Self>
-    where
-        C: 'static,
-    {
-        let limiter: &MemoryLimiter<C> = demand.limiter().as_any().downcast_ref()?;
-        let (cost, charge) = (demand.cost(), demand.charge());
-        let (key, wants_receipt) = (limiter.hasher.hash(demand.key()), demand.wants_receipt());
-        Some(Self { limiter, key, cost, charge, wants_receipt })
-    }
 }
 
 impl<C: Clock> MemoryLimiter<C> {
@@ -215,9 +205,12 @@ fn waits<C: Clock>(
 /// Does what [`MemoryLimiter::decide`] does. Returns `None` if a demand is not for a limiter in memory with this clock: a
 /// limiter of another crate has passed on the id of one.
 pub(super) fn decide_dynamic<C: Clock + 'static>(demands: &[Demand<'_>]) -> Option<JointDecision> {
-    let mut own = SmallVec::<[_; 4]>::new();
+    let mut own = SmallVec::<[MemoryDemand<'_, C>; 4]>::new();
     for demand in demands {
-        own.push(MemoryDemand::<C>::of_dynamic(demand)?);
+        let limiter: &MemoryLimiter<C> = demand.limiter().as_any().downcast_ref()?;
+        let (cost, charge) = (demand.cost(), demand.charge());
+        let (key, wants_receipt) = (limiter.hasher.hash(demand.key()), demand.wants_receipt());
+        own.push(MemoryDemand { limiter, key, cost, charge, wants_receipt });
     }
     Some(MemoryLimiter::decide(&own))
 }

@@ -92,11 +92,8 @@ pub(super) fn operate_on_all<R>(
     }
 
     let mut held = SmallVec::<[Held<'_>; 4]>::new();
-    let mut limits = SmallVec::<[LimitState<'_>; 4]>::new();
     for place in places {
-        let known = held.iter().position(|it| it.place.has_state_of(place));
-        limits.push(place.limit(known.unwrap_or(held.len()), Timestamp::ZERO, None));
-        if known.is_none() {
+        if !held.iter().any(|it| it.place.has_state_of(place)) {
             held.push(Held::of(place));
         }
     }
@@ -108,9 +105,11 @@ pub(super) fn operate_on_all<R>(
         it.find_room(&mut lines);
         it.advance(due, &mut lines);
     }
-    for (limit, place) in limits.iter_mut().zip(places) {
-        if let Some(it) = held.get(limit.index) {
-            (limit.now, limit.full) = (it.at, it.full.filter(|_| !place.only_asks));
+    let mut limits = SmallVec::<[LimitState<'_>; 4]>::new();
+    for place in places {
+        let mut own = held.iter().enumerate().filter(|(_, it)| it.place.has_state_of(place));
+        if let Some((index, it)) = own.next() {
+            limits.push(place.limit(index, it.at, it.full));
         }
     }
     let mut states = SmallVec::<[&mut State; 4]>::new();
