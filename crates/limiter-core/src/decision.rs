@@ -232,7 +232,8 @@ impl Usage {
     pub fn fewest_remaining(usages: impl IntoIterator<Item = Self>) -> Self {
         let mut usages = usages.into_iter();
         let mut fewest = usages.next().unwrap_or(Self::NONE);
-        // A loop, because `min_by` moves usages through memory: a fifth of a check by several limits.
+        // A loop, because `min_by` moves usages through memory: a fifth of a check by several limits, by a benchmark of
+        // `Policy::all_of` with two GCRA limits.
         for usage in usages {
             let later = || fewest.reset_after().cmp(&usage.reset_after());
             if usage.remaining().cmp(&fewest.remaining()).then_with(later).is_lt() {
