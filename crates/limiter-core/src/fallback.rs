@@ -180,16 +180,25 @@ impl<L: Limiter + 'static, M: Limiter + 'static> Limiter for Fallback<L, M> {
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
         let checked = self.store.check_n(key, cost);
-        // A cached denial, for example: nothing is charged.
-        if checked.as_ready().is_some_and(|it| it.as_ref().is_ok_and(|it| !it.is_admitted())) {
-            return checked;
+        let mut follows = None;
+        if let Some(Ok(decision)) = checked.as_ready() {
+            // A cached denial, for example: nothing is charged.
+            if !decision.is_admitted() {
+                return checked;
+            }
+            // By a lease, for example. In memory this is ready, too.
+            let follow = self.pair.follow(key, cost);
+            if follow.as_ready().is_some() {
+                return checked;
+            }
+            follows = Some(follow);
         }
         let (pair, key) = self.pair.owned(key);
         LimiterFuture::pending(async move {
             match checked.await {
                 Ok(decision) => {
                     if decision.is_admitted() {
-                        drop(pair.local().take_up_to(&key, cost).await);
+                        drop(follows.unwrap_or_else(|| pair.follow(&key, cost)).await);
                     }
                     Ok(decision)
                 }

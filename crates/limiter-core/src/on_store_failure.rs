@@ -4,8 +4,8 @@ use crate::Error;
 
 /// What the caller of a limiter does while the limiter's store can't decide. The caller is a rule of a layer, or a client.
 ///
-/// A limiter with a [fallback](crate::Fallback), or through Redis with a share of the quota, decides in memory in its
-/// place: then its caller sees a decision, and no error.
+/// A limiter with a [fallback](crate::Fallback) decides in memory in its place: then its caller sees a decision, and no
+/// error.
 ///
 /// ```
 /// use limiter_core::{Decision, Error, OnStoreFailure};

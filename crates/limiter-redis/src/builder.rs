@@ -1,6 +1,6 @@
 //! The settings of a limiter, all of which are fixed before it exists.
 
-use std::{fmt::Debug, num::NonZeroU32, ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{fmt::Debug, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use limiter_core::{Clock, Error, ErrorKind, LimiterId, Policy, SystemClock};
 
@@ -17,7 +17,7 @@ use crate::{
 /// has.
 ///
 /// ```no_run
-/// use std::{num::NonZeroU32, time::Duration};
+/// use std::time::Duration;
 /// use limiter_core::{Policy, Quota};
 /// use limiter_redis::RedisLimiter;
 ///
@@ -25,7 +25,6 @@ use crate::{
 /// let limiter = RedisLimiter::builder(Policy::gcra("api", Quota::per_second(100)))
 ///     .prefix("shop")
 ///     .deadline(Duration::from_millis(20))
-///     .local_share(NonZeroU32::new(4).unwrap())
 ///     .observer(|event| println!("{}: {}", event.policy(), event.name()))
 ///     .connect("redis://127.0.0.1:6379")
 ///     .await?;
@@ -156,22 +155,6 @@ impl Builder {
         self
     }
 
-    /// Lets this process decide in memory while the store is unreachable, too slow, or can't write: by its share of each
-    /// quota, which is the quota divided by the number of `processes`, rounded down. By default the error is returned, and
-    /// the caller decides, such as a rule of `limiter-tower` by
-    /// [`OnStoreFailure`](limiter_core::OnStoreFailure).
-    ///
-    /// Permits that the store admits through this process are charged to the share, too, so that an outage gives no key a
-    /// new allowance of this process. [`Source::Local`](limiter_core::Source::Local) shows that a share decided. Refunds
-    /// and resets return the error. [`RedisLimiter::set_processes`] changes the number later.
-    ///
-    /// An outage is logged once with its cause, at WARN, and its end at INFO: at the first decision by the share, or, if
-    /// errors are returned, when the circuit breaker opens.
-    pub fn local_share(mut self, processes: NonZeroU32) -> Self {
-        self.settings.local_share = Some(processes);
-        self
-    }
-
     /// Sets how many denials are cached at most: up to 16,777,216, 10,000 by default, and none with 0.
     ///
     /// A denial says how long a key must wait, and no charge of others can make that shorter. Until
@@ -261,7 +244,7 @@ impl Builder {
     /// # Errors
     ///
     /// As [`connect`](crate::connect()) and [`Builder::build_on`]. An unreachable server is not an error: until it
-    /// replies, checks return errors or are decided by the [share](Self::local_share). To insist on a server, use
+    /// replies, checks return errors. To insist on a server, use
     /// [`Builder::build_on`] with a connection that is [required](crate::ConnectOptions::with_required_connection).
     pub async fn connect(self, url: &str) -> Result<RedisLimiter, Error> {
         self.build_on(connect(url).await?)

@@ -14,7 +14,7 @@ use crate::{
     client::{ScriptClient, credentials::Hidden},
     events::{Event, Events},
     keys::Keys,
-    local::{denials::Denials, fallback::Local},
+    local::denials::Denials,
     observer::{Observer, ObserverQueue},
     outage_log::OutageLog,
 };
@@ -25,7 +25,7 @@ pub(crate) struct Settings {
     pub(crate) prefix: String,
     pub(crate) key_secret: Option<Hidden<Vec<u8>>>,
     pub(crate) deadline: Duration,
-    /// How many processes share the store, if this one decides by its share while the store can't.
+    /// How many processes share the limit of requests in flight, if this one decides by its share while the store can't.
     pub(crate) local_share: Option<NonZeroU32>,
     /// The capacity of the cache of denials.
     pub(crate) denials: usize,
@@ -68,11 +68,13 @@ impl Settings {
         self.key_secret.as_ref().map(|secret| &*secret.0)
     }
 
-    /// Returns what reports and logs the events of a limiter with this name, by a thread of `client`.
+    /// Returns what reports and logs the events of a limiter with this name, by a thread of `client`. If it
+    /// `logs_breakers`, a circuit breaker that opens is logged, and otherwise each cause by which a check fails.
     pub(crate) fn events(
         &self,
         name: &str,
         client: &impl ScriptClient,
+        logs_breakers: bool,
     ) -> (Events, Arc<OutageLog>) {
         let observer = self.observer.clone();
         let observer = observer.map(|it| {
@@ -80,7 +82,7 @@ impl Settings {
             ObserverQueue::new(it.0, Box::new(move |task| client.spawn_blocking(task)))
         });
         let outage_log = Arc::new(OutageLog::new(Arc::clone(&self.clock.0)));
-        let breaker_log = self.local_share.is_none().then(|| Arc::clone(&outage_log));
+        let breaker_log = logs_breakers.then(|| Arc::clone(&outage_log));
         (Events::new(name, observer, breaker_log), outage_log)
     }
 }
@@ -95,7 +97,6 @@ pub(crate) struct Context {
     pub(crate) denials: Denials,
     pub(crate) events: Events,
     pub(crate) outage_log: Arc<OutageLog>,
-    pub(crate) local: Option<Local>,
 }
 
 impl Context {
@@ -106,17 +107,13 @@ impl Context {
         policy: Policy,
         client: &impl ScriptClient,
     ) -> Result<Self, Error> {
-        let (events, outage_log) = settings.events(policy.name(), client);
+        let (events, outage_log) = settings.events(policy.name(), client, false);
         Ok(Self {
             id,
             keys: Keys::new(&settings.prefix, &policy, settings.secret())?,
             denials: Denials::new(settings.denials, settings.hasher()),
             events,
             outage_log,
-            local: settings
-                .local_share
-                .map(|processes| Local::new(processes, &policy, Arc::clone(&settings.clock.0)))
-                .transpose()?,
             settings,
             policy,
         })

@@ -35,7 +35,8 @@ macro_rules! counters {
     ($($(#[$docs:meta])+ $name:ident,)+) => {
         /// What a limiter and all its handles have counted in this process since the limiter was built.
         ///
-        /// A check that ends with a decision is in one of `admitted`, `refused`, `cached` and `decided_locally`. Each counter only grows. The counters are read one after the other, so checks that
+        /// A check that ends with a decision is in one of `admitted`, `refused` and `cached`, and of requests in flight also in
+        /// `decided_locally`. Each counter only grows. The counters are read one after the other, so checks that
         /// end meanwhile may be in some and not yet in others.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
@@ -65,7 +66,7 @@ counters! {
     /// Checks that were refused by a cached denial, or because a lease is not asked for yet, without asking the
     /// store.
     cached,
-    /// Checks, reservations and peeks that this process's [share](crate::Builder::local_share) answered.
+    /// Requests in flight and peeks that this process's [share](crate::RedisInFlightBuilder::local_share) answered.
     decided_locally,
     /// Operations that the store did not execute: it was unreachable, busy, or could not write.
     unavailable,

@@ -23,7 +23,7 @@ pub struct Event {
 #[non_exhaustive]
 pub enum EventKind {
     /// The circuit breaker opened: the server fails or replies too late, and is not called until a probe
-    /// succeeds. Checks return an error at once, or are decided by the share.
+    /// succeeds. Checks return an error at once, or are decided in memory.
     BreakerOpened,
     /// A probe succeeded, so the circuit breaker closed: the server is called again.
     BreakerClosed,
@@ -32,7 +32,8 @@ pub enum EventKind {
     StoreError(Error),
     /// A refund was not confirmed by the store, so its permits may stay charged.
     RefundFailed(Error),
-    /// A check was decided by this process's [share](crate::Builder::local_share), without the store.
+    /// A request in flight was decided by this process's [share](crate::RedisInFlightBuilder::local_share), without the
+    /// store.
     DecidedLocally,
     /// A permit of a request in flight was lost: it does not count any more, although the request holds it.
     PermitLost,
@@ -115,7 +116,7 @@ pub(crate) struct Events {
     policy: String,
     pub(crate) tally: Tally,
     observer: Option<Arc<ObserverQueue<Event>>>,
-    /// Logs open circuit breakers, unless a share decides, which is logged.
+    /// Logs open circuit breakers, unless each cause by which a check fails is logged.
     breaker_log: Option<Arc<OutageLog>>,
 }
 

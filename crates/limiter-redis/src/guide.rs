@@ -10,7 +10,7 @@
 
 /// [`Builder::observer`]: crate::Builder::observer
 /// [`Decision::source`]: limiter_core::Decision::source
-/// [`Builder::local_share`]: crate::Builder::local_share
+/// [`Fallback`]: limiter_core::Fallback
 /// [`Fault`]: crate::Fault
 /// [`OnStoreFailure`]: limiter_core::OnStoreFailure
 /// [`OnStoreFailure::admits`]: limiter_core::OnStoreFailure::admits
@@ -19,10 +19,11 @@
 /// [`Connection::is_connected`]: crate::Connection::is_connected
 /// [`Connection::ping`]: crate::Connection::ping
 /// [`ConnectOptions::with_required_connection`]: crate::ConnectOptions::with_required_connection
+/// [`RedisInFlightBuilder::local_share`]: crate::RedisInFlightBuilder::local_share
 /// [`RedisLimiter::counters`]: crate::RedisLimiter::counters
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
 /// [`connect`]: crate::connect
-/// [`set_processes`]: crate::RedisLimiter::set_processes
+/// [`set_processes`]: limiter_core::Fallback::set_processes
 // Above, because the first definition counts: the file's own ones are for its readers outside of rustdoc.
 #[doc = include_str!("../docs/guide/failure.md")]
 pub mod failure {}
@@ -30,7 +31,7 @@ pub mod failure {}
 /// [`Builder::lease`]: crate::Builder::lease
 /// [`Builder::lease_keys`]: crate::Builder::lease_keys
 /// [`Counters`]: crate::Counters
-/// [`Builder::local_share`]: crate::Builder::local_share
+/// [`Fallback`]: limiter_core::Fallback
 /// [`RedisLimiter`]: crate::RedisLimiter
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
 /// [`RedisLimiter::lease`]: crate::RedisLimiter::lease
@@ -46,7 +47,7 @@ pub mod fleet {}
 /// [`key_secret`]: crate::Builder::key_secret
 /// [`RedisLimiter::counters`]: crate::RedisLimiter::counters
 /// [`Reload`]: https://docs.rs/limiter-tower/latest/limiter_tower/struct.Reload.html
-/// [`set_processes`]: crate::RedisLimiter::set_processes
+/// [`set_processes`]: limiter_core::Fallback::set_processes
 /// [`with_required_connection`]: crate::ConnectOptions::with_required_connection
 /// [addresses]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html#addresses
 /// [alerts]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/metrics/index.html#alerts

@@ -9,7 +9,6 @@ use limiter_core::{Cost, Decision, Error, Policy, Timestamp, Usage};
 
 use crate::{
     context::Context,
-    local::fallback::Local,
     scripts::{Plan, Scripts},
 };
 
@@ -17,7 +16,6 @@ use crate::{
 pub(crate) struct Handle {
     pub(crate) policy: Policy,
     pub(crate) plan: Plan,
-    pub(crate) local: Option<Local>,
 }
 
 impl Handle {
@@ -56,7 +54,6 @@ impl Handles {
         }
         let handle = Arc::new(Handle {
             plan: Plan::new(Scripts::shared(), policy, settings.lease),
-            local: context.local.as_ref().map(|local| local.with_policy(policy)).transpose()?,
             policy: policy.clone(),
         });
         if handles.len() >= FIRST_SWEEP && handles.len() == handles.capacity() {

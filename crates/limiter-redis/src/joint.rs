@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use limiter_core::{
-    Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Reservation, Source,
-};
+use limiter_core::{Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Reservation};
 
 use crate::{
     call::decide::{Decide, Part},
@@ -127,25 +125,12 @@ impl<C: ScriptClient> List<C> {
                 if CallError::of(&error).is_some_and(|call| call.fault() == Fault::CrossSlot) {
                     first.sender.stop_batches(key);
                 }
-                self.fall_back(error)
+                Err(error)
             }
         }
     }
 
-    /// Asks the shares for what is not decided, until one refuses, and returns whether all have admitted.
-    fn fall_back(&mut self, error: Error) -> Result<bool, Error> {
-        for (place, decided) in self.places.iter().zip(&mut self.decided) {
-            if decided.is_none() {
-                let Some(reservation) = place.fallback(&error) else { return Err(error) };
-                if !decided.insert(reservation).is_admitted() {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// Gives back what leases and shares have charged. The call of the list itself charges all or none.
+    /// Gives back what leases have charged. The call of the list itself charges all or none.
     async fn give_back(&mut self) {
         for (place, decided) in self.places.iter().zip(&mut self.decided) {
             let Some(charged) = decided.take() else { continue };
@@ -173,25 +158,5 @@ impl<C: ScriptClient> Place<C> {
     fn denial(&self) -> Option<Decision> {
         let Self { limiter, part: Part { key, cost, .. } } = self;
         limiter.lease().is_none().then(|| limiter.cached_denial(key, *cost))?
-    }
-
-    /// Returns the decision of this process's share, if there is one.
-    fn fallback(&self, error: &Error) -> Option<Reservation> {
-        let Self { limiter, part: Part { key, cost, only_asks, .. } } = self;
-        limiter.locally(key, error, |local| {
-            if !only_asks {
-                return local.reserve(key, *cost, Ask::Within(Duration::ZERO));
-            }
-            let usage = local.peek(key);
-            match usage.remaining() >= cost.get() {
-                true => {
-                    Reservation::uncounted(Decision::admitted(usage).with_source(Source::Local), 0)
-                }
-                false => {
-                    let refused = Decision::refused(usage, Some(usage.reset_after()));
-                    Reservation::refused(refused.with_source(Source::Local))
-                }
-            }
-        })
     }
 }

@@ -10,7 +10,7 @@ mod grant;
 mod leased_key;
 mod table;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use limiter_core::{Cost, Decision, Timestamp};
 
@@ -207,7 +207,6 @@ impl<C: ScriptClient> Leases<C> {
             key: key.clone(),
             charged,
             handle: Arc::clone(&handle),
-            local: Mutex::new(None),
         });
         // So that the end of a program can wait for it from here on.
         let operating = sender.under_way.begin();

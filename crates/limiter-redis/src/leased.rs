@@ -17,7 +17,6 @@ use crate::{
     events::EventKind,
     lease::{Answered, Awaited, Found, Grant, Leases, Permits},
     limiter::RedisLimiter,
-    scripts::Ask,
 };
 
 impl<C: ScriptClient> RedisLimiter<C> {
@@ -38,10 +37,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
         };
         let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
         Some(LimiterFuture::pending(async move {
-            match limiter.awaited(awaited, &key).await {
-                Ok(answered) => Ok(limiter.decided(&answered)),
-                Err(error) => limiter.check_without_store(&key, cost, error),
-            }
+            let answered = limiter.awaited(awaited, &key).await?;
+            Ok(limiter.decided(&answered))
         }))
     }
 
@@ -63,7 +60,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         };
         Some(match answered {
             Ok(Answered::Admitted(decision, Permits::Store(charged))) => {
-                Ok(self.charged(key.clone(), decision, charged, None))
+                Ok(self.charged(key.clone(), decision, charged))
             }
             Ok(Answered::Admitted(decision, Permits::Lease(grant))) => {
                 let receipt = Receipt::new((self.sender.context.id, grant), cost.get());
@@ -71,7 +68,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
             }
             Ok(Answered::Refused(_)) if !within.is_zero() => return None,
             Ok(refused) => Ok(Reservation::refused(self.decided(&refused))),
-            Err(error) => self.reserve_without_store(key, cost, Ask::Within(within), error),
+            Err(error) => Err(error),
         })
     }
 
@@ -115,6 +112,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
             None => Arc::new(deadline.no_time()),
         };
         self.sender.report(EventKind::StoreError(reported(&failed)), &self.handle, key);
+        self.sender.log_outage(&failed, &self.handle, key);
         Err(named(self.handle.policy.name(), failed))
     }
 }

@@ -22,7 +22,7 @@
 //!
 //! The [`guide`] has chapters on failures of the server and on Redis in production.
 //!
-//! [`RedisLimiter::builder`] sets the prefix of the keys, the deadline, the share for outages and more.
+//! [`RedisLimiter::builder`] sets the prefix of the keys, the deadline and more.
 //! [`RedisLimiter::with_policy`] returns a handle on the same states under another policy, for tiers,
 //! for customers' own quotas and for reloads.
 //!
@@ -33,8 +33,8 @@
 //! # Slow and unreachable servers
 //!
 //! An answer takes at most its deadline, 50 ms by default. Then it is an error, and the caller decides what follows; or
-//! this process decides in memory, by its [share](Builder::local_share) of the quotas.
-//! After a few failures a circuit breaker opens, and requests don't wait any more: see
+//! this process decides in memory, by its share of the quotas, with a
+//! [`Fallback`](limiter_core::Fallback). After a few failures a circuit breaker opens, and requests don't wait any more: see
 //! [`guide::failure`].
 //!
 //! A call is never sent again if it may have been executed: a lost reply is an error of the kind
@@ -94,7 +94,6 @@ mod client;
 mod context;
 mod counters;
 mod events;
-mod fallbacks;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod handle;

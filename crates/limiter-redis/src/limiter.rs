@@ -1,6 +1,6 @@
 //! The limiter, and its operations with their documentation.
 
-use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use limiter_core::{
     Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation,
@@ -37,7 +37,7 @@ use crate::{
 /// was charged), [`Undetermined`](limiter_core::ErrorKind::Undetermined) (it may have been charged) and
 /// [`Unexpected`](limiter_core::ErrorKind::Unexpected) (the server replied with an error that this
 /// library does not know, for example because of a foreign value at the key). With a
-/// [share](crate::Builder::local_share), this process decides checks and reservations in their place.
+/// [`Fallback`](limiter_core::Fallback), this process decides checks and reservations in their place.
 pub struct RedisLimiter<C: ScriptClient = Connection> {
     pub(crate) sender: Arc<Sender<C>>,
     handles: Arc<Handles>,
@@ -149,14 +149,6 @@ impl<C: ScriptClient> RedisLimiter<C> {
         let (keys, mut all) = (&self.sender.context.keys, Vec::new());
         keys.add_all(&keys.of(&key.into())?, &mut all);
         Ok(all.into_iter().map(Vec::from).collect())
-    }
-
-    /// Sets how many processes share the store, for this process's [share](crate::Builder::local_share), through all
-    /// handles of the limiter. Does nothing if the limiter has none.
-    pub fn set_processes(&self, processes: NonZeroU32) {
-        if let Some(local) = &self.handle.local {
-            local.set_processes(processes);
-        }
     }
 
     /// Returns what the limiter and its handles have counted in this process.

@@ -1,10 +1,6 @@
 //! The operations of the core's traits.
 
-use std::{
-    any::Any,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use limiter_core::{
@@ -14,7 +10,7 @@ use limiter_core::{
 
 use crate::{
     call::{
-        decide::{Decide, Part, Reserved},
+        decide::{Decide, Part},
         peek::Peek,
         refund::{Forgotten, Refund, Reset, Token},
     },
@@ -47,15 +43,12 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             }
             let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
             LimiterFuture::pending(async move {
-                match limiter.sender.check(&limiter.handle, &key, cost, 0).await {
-                    Ok(CheckReply { decision, .. }) => {
-                        if decision.is_admitted() {
-                            limiter.outdates_leases(&key);
-                        }
-                        Ok(decision)
-                    }
-                    Err(error) => limiter.check_without_store(&key, cost, error),
+                let CheckReply { decision, .. } =
+                    limiter.sender.check(&limiter.handle, &key, cost, 0).await?;
+                if decision.is_admitted() {
+                    limiter.outdates_leases(&key);
                 }
+                Ok(decision)
             })
         });
         checked.unwrap_or_else(|error| LimiterFuture::ready(Err(error)))
@@ -63,13 +56,9 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 
     fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
         let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
-        LimiterFuture::pending(async move {
-            let key = key?;
-            let usage = limiter.sender.operate(&limiter.handle, &key, Peek).await;
-            usage.or_else(|error| {
-                limiter.locally(&key, &error, |local| local.peek(&key)).ok_or(error)
-            })
-        })
+        LimiterFuture::pending(
+            async move { limiter.sender.operate(&limiter.handle, &key?, Peek).await },
+        )
     }
 
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
@@ -123,18 +112,13 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             let returned = if *limiter == id { grant.give(receipt.permits(), now) } else { 0 };
             return LimiterFuture::ready(Ok(returned));
         }
-        // The local share's receipt, or another limiter's.
-        let local = self.handle.local.as_ref();
-        LimiterFuture::ready(Ok(local.map_or(0, |local| local.refund(receipt))))
+        LimiterFuture::ready(Ok(0))
     }
 
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
         let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
         LimiterFuture::pending(async move {
             let (key, Self { sender, handle, .. }) = (key?, &limiter);
-            if let Some(local) = &handle.local {
-                local.reset(&key);
-            }
             let (leases, leased) = (limiter.leases.clone(), key.clone());
             let forget = move || leases.iter().for_each(|leases| leases.forget(&leased));
             let reset = Reset::new(Forgotten::of(&sender.context, &key), forget);
@@ -213,19 +197,17 @@ impl<C: ScriptClient> RedisLimiter<C> {
         let Self { sender, handle, .. } = self;
         let part = Part::new(&sender.context, handle, key.clone(), cost);
         let decide = Decide { parts: vec![part], ask };
-        match sender.operate(handle, &key, decide).await {
-            Ok(replies) => Ok(self.reserved(key, only(replies)?)),
-            Err(error) => self.reserve_without_store(&key, cost, ask, error),
-        }
+        let replies = sender.operate(handle, &key, decide).await?;
+        Ok(self.reserved(key, only(replies)?))
     }
 
     /// Returns what the store's reply to a demand means to its caller.
-    pub(crate) fn reserved(&self, key: Bytes, reserved: Reserved) -> Reservation {
-        let (CheckReply { decision, charged, .. }, local) = reserved;
+    pub(crate) fn reserved(&self, key: Bytes, reply: CheckReply) -> Reservation {
+        let CheckReply { decision, charged, .. } = reply;
         match charged {
             Some(charged) => {
                 self.outdates_leases(&key);
-                self.charged(key, decision, charged, local)
+                self.charged(key, decision, charged)
             }
             // A demand that only asks, and of a charge in any case, nothing.
             None if decision.is_admitted() => Reservation::uncounted(decision, 0),
@@ -234,22 +216,16 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Returns a reservation of permits that the store has charged.
-    pub(crate) fn charged(
-        &self,
-        key: Bytes,
-        decision: Decision,
-        charged: Charged,
-        local: Option<Receipt>,
-    ) -> Reservation {
+    pub(crate) fn charged(&self, key: Bytes, decision: Decision, charged: Charged) -> Reservation {
         let (permits, delay) = (charged.permits(), charged.delay());
         let (limiter, handle) = (self.sender.context.id, Arc::clone(&self.handle));
-        let token = Token { limiter, key, charged, handle, local: Mutex::new(local) };
+        let token = Token { limiter, key, charged, handle };
         Reservation::admitted(decision, delay, Receipt::new(Arc::new(token), permits))
     }
 }
 
 /// Returns the reply to the only demand of a reservation.
-fn only(replies: Vec<Reserved>) -> Result<Reserved, Error> {
+fn only(replies: Vec<CheckReply>) -> Result<CheckReply, Error> {
     let no_reply = || Error::new(ErrorKind::Unexpected, "the store replied to no demand");
     replies.into_iter().next().ok_or_else(no_reply)
 }

@@ -22,9 +22,10 @@ pub(crate) struct OutageLog {
     dampers: Mutex<HashMap<Cause, Damper>>,
 }
 
-/// What follows for checks.
+/// What follows for checks: by a share of requests in flight, with a circuit breaker that is open, and for rates.
 const BY_SHARE: &str = "checks are decided in this process's memory";
 const WITH_ERRORS: &str = "checks return errors";
+const BY_CALLER: &str = "checks return errors, or a fallback decides them";
 
 /// Why the store did not decide, each logged by itself: the node of the cluster, and the fault, which is `None` if the
 /// call was not begun, or if the circuit breaker opened.
@@ -38,7 +39,12 @@ impl OutageLog {
         Self { clock, failing: AtomicBool::new(false), dampers: Mutex::default() }
     }
 
-    /// Notes that a check under `policy` was decided by this process's share, because of `error`.
+    /// Notes that a check under `policy` has failed.
+    pub(crate) fn fails(&self, policy: &str, node: Option<Arc<str>>, why: &CallError) {
+        self.log((node, Some(why.fault())), policy, BY_CALLER, why);
+    }
+
+    /// Notes that a request in flight was decided by this process's share, because of `error`.
     pub(crate) fn decided_locally(&self, policy: &str, node: Option<Arc<str>>, error: &Error) {
         let call = CallError::of(error);
         // Without the policy's name, which the line has.

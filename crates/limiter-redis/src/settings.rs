@@ -4,14 +4,19 @@ use std::{
     fs,
     num::NonZeroU32,
     path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
     time::Duration,
 };
 
-use limiter_core::{Error, ErrorKind, Policy};
+use limiter_core::{
+    Clock, Error, ErrorKind, Fallback, MemoryLimiter, Policy, SystemClock, Timer, Timestamp,
+    WaitingLimiter,
+};
 use serde::Deserialize;
 
 use crate::{
-    Builder, ConnectOptions, Connection, RedisLimiter,
+    Builder, ConnectOptions, Connection, RedisLimiter, ScriptClient,
     client::credentials::{Credentials, Hidden},
     connect_with,
     context::Settings,
@@ -44,6 +49,7 @@ use crate::{
 /// Each setting is that of the method of [`Builder`] or [`ConnectOptions`] with this name, and has its
 /// range. With `redis-sentinel://`, `sentinel_credentials` are for the sentinels.
 /// `root_certificates` is a PEM file, for the feature `tls`.
+/// `local_share` adds a [`Fallback`]: see [`RedisSettings::with_share`].
 /// [`Builder::key_secret`] is `key_secret`, or the text of the file `key_secret_file` without a line break at its end.
 ///
 /// # Errors
@@ -88,13 +94,31 @@ struct Breaker {
 }
 
 impl RedisSettings {
-    /// Returns a limiter of `policy` on a connection of its own.
+    /// Returns a limiter of `policy` on a connection of its own, and with `local_share` a fallback in memory.
     ///
     /// # Errors
     ///
-    /// As [`connect_with`] and [`Builder::build_on`].
-    pub async fn connect(&self, policy: Policy) -> Result<RedisLimiter, Error> {
-        self.builder(policy)?.build_on(self.connection().await?)
+    /// As [`connect_with`], [`Builder::build_on`] and [`with_share`](Self::with_share).
+    pub async fn connect(&self, policy: Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
+        self.with_share(self.builder(policy)?.build_on(self.connection().await?)?)
+    }
+
+    /// Returns a limiter that was made from these settings; with `local_share` it decides in memory while the store fails,
+    /// as a [`Fallback`] that is [shared](Fallback::sharing) among so many processes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Fallback::sharing`].
+    pub fn with_share<C: ScriptClient>(
+        &self,
+        limiter: RedisLimiter<C>,
+    ) -> Result<Arc<dyn WaitingLimiter>, Error> {
+        let Some(LocalShare { processes }) = &self.local_share else {
+            return Ok(Arc::new(limiter));
+        };
+        let timer = ClientTimer(limiter.sender.client.clone(), SystemClock::new());
+        let local = MemoryLimiter::builder(limiter.policy().clone()).clock(timer).build()?;
+        Ok(Arc::new(Fallback::new(limiter).with(local).sharing(*processes)?))
     }
 
     /// Returns a connection, for several limiters.
@@ -138,7 +162,7 @@ impl RedisSettings {
         }
     }
 
-    /// Returns a builder with these settings, for those that a file can't contain.
+    /// Returns a builder with these settings, apart from `local_share`, for those that a file can't contain.
     ///
     /// # Errors
     ///
@@ -155,7 +179,8 @@ impl RedisSettings {
             prefix,
             key_secret,
             deadline,
-            local_share,
+            // Of requests in flight.
+            local_share: _,
             denials,
             batching,
             lease,
@@ -169,7 +194,6 @@ impl RedisSettings {
         set(prefix, self.prefix.clone());
         *key_secret = self.secret()?.map(Hidden);
         set(deadline, self.deadline_ms.map(Duration::from_millis));
-        *local_share = self.local_share.as_ref().map(|share| share.processes);
         set(batching, self.batching);
         set(denials, self.denial_cache);
         set(lease, self.lease);
@@ -177,6 +201,25 @@ impl RedisSettings {
         set(failures, self.breaker.failures);
         set(open, self.breaker.open_ms.map(Duration::from_millis));
         Ok(builder)
+    }
+}
+
+/// The machine's clock, by which callers on any runtime wait, as those of the client do.
+struct ClientTimer<C>(C, SystemClock);
+
+impl<C: ScriptClient> Clock for ClientTimer<C> {
+    fn now(&self) -> Timestamp {
+        self.1.now()
+    }
+
+    fn unix_time(&self) -> Timestamp {
+        self.1.unix_time()
+    }
+}
+
+impl<C: ScriptClient> Timer for ClientTimer<C> {
+    fn sleep_until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.0.sleep(moment.saturating_since(self.now())))
     }
 }
 

@@ -72,9 +72,7 @@ pub(crate) fn start(processes: &Processes, executor: &Executor, random: &mut Ran
         for key in 0..KEYS.len() {
             let target = Target { limiter, key, tier };
             let Some(member) = random.pick(&members) else { continue };
-            let Some(leases) = member.handle(target).map(|it| it.lease().is_some()) else {
-                continue;
-            };
+            let Some(leases) = member.is_leased(target) else { continue };
             let (executor, member) = (executor.clone(), Arc::clone(member));
             let (is_counter, burst) = (is_counter(policy), largest_cost(policy));
             let process = member.process;
@@ -190,7 +188,7 @@ impl Alone {
         let calls = self.calls();
         let operation = self.asks("reserve", cost);
         let answer =
-            limiter.reserve(self.target.name(), Cost::new(cost).ok()?, Duration::ZERO).await;
+            limiter.reserve(&self.target.key(), Cost::new(cost).ok()?, Duration::ZERO).await;
         let refused = self.answered(&operation, cost, answer.map(|it| it.decision()))?;
         if refused.is_some() {
             return Some(true);
@@ -244,7 +242,7 @@ impl Alone {
     async fn check(&self, cost: u64) -> Option<Option<Refusal>> {
         let limiter = self.member.handle(self.target)?;
         let operation = self.asks("check", cost);
-        let answer = limiter.check_n(self.target.name(), Cost::new(cost).ok()?).await;
+        let answer = limiter.check_n(&self.target.key(), Cost::new(cost).ok()?).await;
         self.answered(&operation, cost, answer)
     }
 

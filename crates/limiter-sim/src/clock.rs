@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Clock, Timestamp};
+use limiter_core::{Clock, Timer, Timestamp};
 
 use crate::{executor::Executor, sync::lock, vocabulary::Micros};
 
@@ -82,6 +82,12 @@ impl ProcessClock {
 impl Clock for ProcessClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_nanos(self.nanos())
+    }
+}
+
+impl Timer for ProcessClock {
+    fn sleep_until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.sleep(moment.saturating_since(self.now())))
     }
 }
 

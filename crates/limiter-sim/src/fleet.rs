@@ -6,7 +6,7 @@ mod services;
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use limiter_core::{Algorithm, Error, Limit, Policy};
+use limiter_core::{Algorithm, Error, Fallback, Limit, MemoryLimiter, Policy};
 use limiter_redis::RedisLimiter;
 
 use crate::{
@@ -25,6 +25,12 @@ use crate::{
 
 /// How many policies take turns on the keys of each limiter.
 pub(crate) const TIERS: usize = 3;
+
+/// A limiter that decides by the process's share while the store fails.
+pub(crate) type Share = Fallback<RedisLimiter<SimClient>, MemoryLimiter<ProcessClock>>;
+
+/// The limiters of a process, and the share that each of them may have.
+type Limiters = (Vec<RedisLimiter<SimClient>>, Vec<Option<Share>>);
 
 /// Limiters with the same settings, which are siblings: lists of demands on them are one call.
 #[derive(Clone, Debug)]
@@ -197,13 +203,13 @@ impl Fleet {
         client: &SimClient,
         clock: &ProcessClock,
         random: &mut Random,
-    ) -> Result<Vec<RedisLimiter<SimClient>>, Error> {
-        let mut limiters = Vec::new();
+    ) -> Result<Limiters, Error> {
+        let (mut limiters, mut shares) = (Vec::new(), Vec::new());
         for (group, tuning) in self.groups.iter().zip(tunings) {
             let Tuning { share, lease, batching, tables: (denials, lease_keys) } = *tuning;
             let mut policies = group.limiters.iter().filter_map(|tiers| tiers.first());
             let Some(first) = policies.next() else { continue };
-            let mut builder = RedisLimiter::builder(first.clone())
+            let builder = RedisLimiter::builder(first.clone())
                 .deadline(Duration::from_micros(self.trips.deadline))
                 // Some processes share keys with those that lease, and don't lease themselves: they charge up to the
                 // whole capacity, of which leases keep something back.
@@ -213,16 +219,20 @@ impl Fleet {
                 .lease_keys(lease_keys)
                 .clock(clock.clone())
                 .seed(random.next());
-            if let Some(processes) = share {
-                builder = builder.local_share(processes);
-            }
             let first = builder.build_on(client.clone())?;
             let others = policies.map(|policy| first.sibling(policy));
             let others = others.collect::<Result<Vec<_>, _>>()?;
-            limiters.push(first);
-            limiters.extend(others);
+            for limiter in std::iter::once(first).chain(others) {
+                let with_share = |processes| {
+                    let local = MemoryLimiter::builder(limiter.policy().clone());
+                    let local = local.clock(clock.clone()).build()?;
+                    Fallback::new(limiter.clone()).with(local).sharing(processes)
+                };
+                shares.push(share.map(with_share).transpose()?);
+                limiters.push(limiter);
+            }
         }
-        Ok(limiters)
+        Ok((limiters, shares))
     }
 
     /// Returns the policies of all limiters.

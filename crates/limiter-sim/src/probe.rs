@@ -115,7 +115,7 @@ async fn ask(member: &Member, target: Target) -> (Option<bool>, Micros) {
     let operation = member.with_records(|records, moment| {
         records.asks(moment, (member.process, limiter), target.subject(), question)
     });
-    let answer = handle.check(target.name()).await;
+    let answer = handle.check(&target.key()).await;
     member.with_records(|records, moment| match answer {
         Ok(decision) => {
             let (permits, wait) = (decision.is_admitted().then_some(1), decision.retry_after());

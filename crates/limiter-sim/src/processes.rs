@@ -102,7 +102,7 @@ impl Processes {
         let clock = ProcessClock::new(&self.executor, since, ppm);
         let client = SimClient::new(&self.network, process, &clock);
         let tunings = self.tunings.get(place).map_or(&[][..], |tunings| tunings);
-        let limiters = self.fleet.build(tunings, &client, &clock, random)?;
+        let (limiters, shares) = self.fleet.build(tunings, &client, &clock, random)?;
         let exports = self.start_exports(&client, &clock)?;
         let service = self.start_service(process, &clock, &limiters, exports)?;
         let in_flight = self.start_in_flight(&client, &clock)?;
@@ -121,6 +121,7 @@ impl Processes {
             process,
             clock,
             limiters,
+            shares,
             tiers: self.tiers.iter().map(|tier| AtomicUsize::new(*tier)).collect(),
             fleet: Arc::clone(&self.fleet),
             network: self.network.clone(),
@@ -228,7 +229,8 @@ impl Processes {
                     records.is_of_limiter(index, keys);
                     records.tally(process, index).begun += 1;
                 });
-                let (checked, member) = (limiter.check(key), Arc::clone(&member));
+                let Some(limiter) = member.limiter(index) else { continue };
+                let (checked, member) = (limiter.check(&key.into()), Arc::clone(&member));
                 self.executor.spawn(process, async move {
                     let answer = checked.await;
                     member.with_records(|records, _| records.tally(process, index).ends(&answer));
@@ -268,7 +270,7 @@ impl Processes {
     pub(crate) fn share(&mut self, process: ProcessId, number: u64) {
         let processes = u32::try_from(number).ok().and_then(NonZeroU32::new);
         let (Some(it), Some(processes)) = (self.find(process), processes) else { return };
-        it.member.limiters.iter().for_each(|limiter| limiter.set_processes(processes));
+        it.member.shares.iter().flatten().for_each(|share| share.set_processes(processes));
         it.member.in_flight.iter().for_each(|it| it.share(processes));
         self.network.with_records(|records, _| records.auditor.have_shares(number));
     }

@@ -16,8 +16,10 @@ pub(super) struct Pair {
     pub(super) store: Arc<dyn Limiter>,
     /// Of all handles: how many processes share the store's policy, or 0 if the local limiter has one of its own.
     pub(super) processes: Arc<AtomicU32>,
-    /// The local handle that decides, and for how many processes it was made.
-    current: RwLock<(u32, Arc<dyn Limiter>)>,
+    /// The first local handle, and for how many processes it was made. It is read without a lock.
+    first: (u32, Arc<dyn Limiter>),
+    /// The local handle for another number of processes.
+    other: RwLock<(u32, Arc<dyn Limiter>)>,
 }
 
 /// The token of a receipt for what the store has charged: the store's receipt, and the local one for the same charge.
@@ -30,9 +32,10 @@ impl Pair {
     pub(super) fn new(
         store: Arc<dyn Limiter>,
         processes: Arc<AtomicU32>,
-        current: (u32, Arc<dyn Limiter>),
+        first: (u32, Arc<dyn Limiter>),
     ) -> Arc<Self> {
-        Arc::new(Self { store, processes, current: RwLock::new(current) })
+        let other = RwLock::new(first.clone());
+        Arc::new(Self { store, processes, first, other })
     }
 
     /// Returns what the future of an operation needs.
@@ -42,19 +45,46 @@ impl Pair {
 
     /// Returns the local limiter, under another share if the number of processes has changed.
     pub(super) fn local(&self) -> Arc<dyn Limiter> {
+        self.with_local(Arc::clone)
+    }
+
+    fn with_local<T>(&self, ask: impl FnOnce(&Arc<dyn Limiter>) -> T) -> T {
         let number = self.processes.load(Ordering::Relaxed);
+        if self.first.0 == number { ask(&self.first.1) } else { ask(&self.other(number)) }
+    }
+
+    /// Returns the local limiter for so many processes.
+    fn other(&self, number: u32) -> Arc<dyn Limiter> {
         {
-            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-            if current.0 == number {
-                return Arc::clone(&current.1);
+            let other = self.other.read().unwrap_or_else(PoisonError::into_inner);
+            if other.0 == number {
+                return Arc::clone(&other.1);
             }
         }
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut other = self.other.write().unwrap_or_else(PoisonError::into_inner);
         let share = share(self.store.policy(), number);
-        if let Ok(local) = share.and_then(|share| current.1.with_policy(&share)) {
-            *current = (number, local);
+        if let Ok(local) = share.and_then(|share| other.1.with_policy(&share)) {
+            *other = (number, local);
         }
-        Arc::clone(&current.1)
+        Arc::clone(&other.1)
+    }
+
+    /// Charges the local limiter with what the store has admitted, or with as much of it as fits there. Without a receipt,
+    /// so that nothing is allocated in memory.
+    pub(super) fn follow(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<()> {
+        let charged = self.with_local(|it| it.check_n(key, cost));
+        if let Some(Ok(decision)) = charged.as_ready()
+            && (decision.is_admitted() || cost == Cost::ONE)
+        {
+            return LimiterFuture::ready(Ok(()));
+        }
+        let (local, key) = (self.local(), key.clone().into_owned());
+        LimiterFuture::pending(async move {
+            if !charged.await?.is_admitted() {
+                drop(local.take_up_to(&key, cost).await);
+            }
+            Ok(())
+        })
     }
 
     /// Asks the local limiter, if the store has failed by `error`.

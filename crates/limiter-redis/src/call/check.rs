@@ -1,6 +1,6 @@
 //! A check: a charge now, without a receipt.
 
-use limiter_core::{Cost, Timestamp};
+use limiter_core::Timestamp;
 
 use super::request::{Operation, Request};
 use crate::{
@@ -52,8 +52,8 @@ impl Operation for Check {
         sent: Timestamp,
         outcome: &mut Outcome<CheckReply>,
     ) {
-        let Ok(CheckReply { decision, charged, ahead }) = outcome else { return };
-        let Request { operation: Self { charge, ticket }, key, handle, caller, .. } = request;
+        let Ok(CheckReply { decision, .. }) = outcome else { return };
+        let Request { operation: Self { charge, ticket }, key, handle, .. } = request;
         // What is leased is counted when it is spent.
         if charge.wanted == 0 {
             context.events.tally.decided(decision);
@@ -64,14 +64,6 @@ impl Operation for Check {
             context.denials.insert(*ticket, key, &handle.policy, denial);
         } else {
             context.denials.charged(*ticket, key, context.now());
-        }
-        // A caller whose time is over has asked the local share itself.
-        let Some(local) = handle.local.as_ref().filter(|_| !caller.is_closed()) else { return };
-        let of_cost = decision.is_admitted().then_some(charge.cost);
-        let now = charged.as_ref().map_or(of_cost, |it| Cost::new(it.permits()).ok());
-        let later = ahead.as_ref().and_then(|it| Cost::new(it.permits()).ok());
-        for permits in now.into_iter().chain(later) {
-            drop(local.follow(key, permits));
         }
     }
 }

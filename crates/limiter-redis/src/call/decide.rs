@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use limiter_core::{Cost, Receipt, Timestamp};
+use limiter_core::{Cost, Timestamp};
 
 use super::request::{Operation, Request};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     handle::Handle,
     keys::Keys,
     local::denials::{Denial, Denials, Ticket},
-    scripts::{Ask, Charged, CheckReply, Demand, Plan, PolicyReply, PolicyRequest},
+    scripts::{Ask, CheckReply, Demand, Plan, PolicyReply, PolicyRequest},
 };
 
 /// Charges all demands or none.
@@ -34,9 +34,6 @@ pub(crate) struct Part {
     /// For how long its denial is cached at most.
     pub(crate) denied_for: Duration,
 }
-
-/// What the store replied to a demand, and the local share's receipt for the same charge.
-pub(crate) type Reserved = (CheckReply, Option<Receipt>);
 
 impl Part {
     /// Returns a demand that is charged.
@@ -60,16 +57,6 @@ impl Part {
     fn demand(&self) -> Demand<'_> {
         Demand { plan: &self.handle.plan, cost: self.cost, only_asks: self.only_asks }
     }
-
-    /// Charges the local share with what the store has charged.
-    fn follow(&self, ask: Ask, charged: &Charged) -> Option<Receipt> {
-        let local = self.handle.local.as_ref()?;
-        let permits = Cost::new(charged.permits()).ok()?;
-        match ask {
-            Ask::InAnyCase => local.reserve(&self.key, permits, ask).into_receipt(),
-            Ask::Within(_) | Ask::UpTo => local.follow(&self.key, permits),
-        }
-    }
 }
 
 impl Decide {
@@ -84,7 +71,7 @@ impl Decide {
 }
 
 impl Operation for Decide {
-    type Output = Vec<Reserved>;
+    type Output = Vec<CheckReply>;
 
     const DECIDES: bool = true;
 
@@ -100,22 +87,21 @@ impl Operation for Decide {
         }
     }
 
-    fn read(&self, _: &Plan, numbers: &[i64]) -> Option<Vec<Reserved>> {
+    fn read(&self, _: &Plan, numbers: &[i64]) -> Option<Vec<CheckReply>> {
         let request = PolicyRequest::Reserve(self.ask);
-        let PolicyReply(replies) = PolicyReply::read(&self.demands(), request, numbers)?;
-        Some(replies.into_iter().map(|reply| (reply, None)).collect())
+        PolicyReply::read(&self.demands(), request, numbers).map(|PolicyReply(replies)| replies)
     }
 
     fn note(
         request: &Request<Self>,
         context: &Context,
         sent: Timestamp,
-        outcome: &mut Outcome<Vec<Reserved>>,
+        outcome: &mut Outcome<Vec<CheckReply>>,
     ) {
         let Ok(replies) = outcome else { return };
         let (received, ask) = (context.now(), request.operation.ask);
         let are_exact = request.operation.are_waits_exact();
-        for (part, (reply, receipt)) in request.operation.parts.iter().zip(replies) {
+        for (part, reply) in request.operation.parts.iter().zip(replies) {
             let Part { context, handle, key, cost, ticket, denied_for, .. } = part;
             let CheckReply { decision, charged, .. } = reply;
             // A charge in any case decides nothing.
@@ -131,7 +117,6 @@ impl Operation for Decide {
             if charged.is_some() {
                 context.denials.charged(*ticket, key, received);
             }
-            *receipt = charged.as_ref().and_then(|charged| part.follow(ask, charged));
         }
     }
 }

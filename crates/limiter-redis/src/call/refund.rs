@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use limiter_core::{LimiterId, Receipt, Timestamp};
+use limiter_core::{LimiterId, Timestamp};
 
 use super::request::{Operation, Request};
 use crate::{
@@ -25,8 +25,6 @@ pub(crate) struct Token {
     pub(crate) charged: Charged,
     /// The handle that charged, because a charge's marks are in units of its quota.
     pub(crate) handle: Arc<Handle>,
-    /// The local share's receipt for the same charge.
-    pub(crate) local: Mutex<Option<Receipt>>,
 }
 
 /// Gives back permits of a charge.
@@ -54,15 +52,8 @@ impl Operation for Refund {
         plan.refunded(numbers)
     }
 
-    fn note(request: &Request<Self>, _: &Context, _: Timestamp, outcome: &mut Outcome<u64>) {
-        let Self { token, permits, forgotten } = &request.operation;
-        forgotten.now();
-        let local = outcome.is_ok().then(|| token.local.lock());
-        let local = local.and_then(|local| local.unwrap_or_else(PoisonError::into_inner).take());
-        if let (Some(local), Some(receipt)) = (&request.handle.local, local) {
-            let kept = receipt.permits().saturating_sub(*permits);
-            local.refund(receipt.keep(kept));
-        }
+    fn note(request: &Request<Self>, _: &Context, _: Timestamp, _: &mut Outcome<u64>) {
+        request.operation.forgotten.now();
     }
 
     fn failure(error: &Arc<CallError>) -> Option<EventKind> {

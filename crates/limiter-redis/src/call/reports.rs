@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use limiter_core::{Error, Timestamp};
+use limiter_core::Timestamp;
 
 use super::{
     breaker::{Breaker, Pass},
@@ -98,12 +98,10 @@ impl<C: ScriptClient> Sender<C> {
         self.context.events.report(kind, handle.policy.name(), || self.node_of(key));
     }
 
-    /// Counts, reports and logs that a check was decided by this process's share, because of `error`.
+    /// Logs that the store has not decided a check.
     #[cold]
-    pub(crate) fn decided_locally(&self, error: &Error, handle: &Handle, key: &[u8]) {
-        self.report(EventKind::DecidedLocally, handle, key);
-        let (log, node) = (&self.context.outage_log, self.node_of(key));
-        log.decided_locally(handle.policy.name(), node, error);
+    pub(crate) fn log_outage(&self, error: &CallError, handle: &Handle, key: &[u8]) {
+        self.context.outage_log.fails(handle.policy.name(), self.node_of(key), error);
     }
 
     /// Returns the circuit breaker of the server that has the key.

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     client::{
         ScriptClient,
-        faults::{CallError, Fault, named, reported},
+        faults::{CallError, Fault, Outcome, named, reported},
     },
     context::{Context, Settings},
     events::EventKind,
@@ -100,8 +100,7 @@ impl<C: ScriptClient> Sender<C> {
         }
     }
 
-    /// Starts a request if the circuit breaker lets it pass, and waits for its outcome, which another task
-    /// sends and reports.
+    /// Makes a request, and logs why the store has not decided it.
     async fn ask<O: Operation>(
         &self,
         handle: &Arc<Handle>,
@@ -109,12 +108,29 @@ impl<C: ScriptClient> Sender<C> {
         operation: O,
         start: impl FnOnce(Request<O>),
     ) -> Result<O::Output, Error> {
-        let named = |error| named(handle.policy.name(), error);
+        let decides = O::DECIDES && operation.is_of_caller();
+        self.request(handle, key, operation, start).await.map_err(|error| {
+            if decides {
+                self.log_outage(&error, handle, key);
+            }
+            named(handle.policy.name(), error)
+        })
+    }
+
+    /// Starts a request if the circuit breaker lets it pass, and waits for its outcome, which another task
+    /// sends and reports.
+    async fn request<O: Operation>(
+        &self,
+        handle: &Arc<Handle>,
+        key: &Bytes,
+        operation: O,
+        start: impl FnOnce(Request<O>),
+    ) -> Outcome<O::Output> {
         // First of all, so that nothing is allocated for a call that is not made.
         if self.breaker(key).may_pass(self.context.now()).is_err() {
             let error = self.breaker_is_open(key, 1);
             self.report_failure::<O>(&error, handle, key);
-            return Err(named(error));
+            return Err(error);
         }
         let deadline = Deadline::after(self.context.settings.deadline, self.context.now());
         let is_of_caller = operation.is_of_caller();
@@ -135,7 +151,7 @@ impl<C: ScriptClient> Sender<C> {
                     operating,
                 });
                 match timeout(&self.client, deadline.of_caller(), outcome).await {
-                    Some(Ok(outcome)) => return outcome.map_err(named),
+                    Some(Ok(outcome)) => return outcome,
                     Some(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
                     // The task that makes the call was not scheduled.
                     None => {
@@ -151,7 +167,7 @@ impl<C: ScriptClient> Sender<C> {
             self.report(EventKind::StoreError(reported(&failed)), handle, key);
             self.report_failure::<O>(&failed, handle, key);
         }
-        Err(named(failed))
+        Err(failed)
     }
 
     /// Sends the checks that wait, after all tasks that are ready could add theirs: those of one script in one call.

@@ -45,8 +45,7 @@ const PING_AGAIN_AFTER: Duration = Duration::from_millis(10);
 ///
 /// The server need not be reachable: until it is, checks fail, and the connection is retried ten times a
 /// second, or about every half second if nothing comes back at all. A connection without any reply for
-/// one second is replaced. The limiters on it log an outage: see
-/// [`Builder::local_share`](crate::Builder::local_share).
+/// one second is replaced. The limiters on it log an outage, and its end.
 ///
 /// All connections of a process run on one thread, so no check waits for a worker of the caller's runtime
 /// that is busy. A connection to the same address with the same options is the same one: 20 limiters on one

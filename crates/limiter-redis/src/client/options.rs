@@ -101,8 +101,8 @@ impl ConnectOptions {
     /// Requires a connection: [`connect_with`](crate::connect_with) returns an error if the server, in a cluster
     /// every known primary, does not reply to a `PING` `within` that time.
     ///
-    /// It is off by default: a service starts without its server, and its checks return errors, or are decided by the
-    /// [share](crate::Builder::local_share), until the server replies. The option says nothing about later outages. For an endpoint that reports
+    /// It is off by default: a service starts without its server, and its checks return errors until the
+    /// server replies. The option says nothing about later outages. For an endpoint that reports
     /// whether a service is ready, use [`Connection::is_connected`](crate::Connection::is_connected) or
     /// [`Connection::ping`](crate::Connection::ping).
     ///

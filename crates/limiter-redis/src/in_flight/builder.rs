@@ -85,8 +85,8 @@ impl RedisInFlightBuilder {
     }
 
     /// Lets this process decide in memory while the store can't, by its share of the limit: the limit divided by the
-    /// number of `processes`, rounded down, and one at least. By default the error is returned. See
-    /// [`Builder::local_share`](crate::Builder::local_share).
+    /// number of `processes`, rounded down, and one at least. By default the error is returned.
+    /// An outage is logged once with its cause, at WARN, and its end at INFO.
     ///
     /// Permits that this process has from the store count, too. A peek is decided in the same way.
     pub fn local_share(mut self, processes: NonZeroU32) -> Self {

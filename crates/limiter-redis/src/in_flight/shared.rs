@@ -77,7 +77,7 @@ impl<C: ScriptClient> Shared<C> {
     ) -> Result<Self, Error> {
         let hasher = settings.hasher();
         let keys = Keys::of_in_flight(&settings.prefix, name, settings.secret())?;
-        let (events, outage_log) = settings.events(name, &client);
+        let (events, outage_log) = settings.events(name, &client, settings.local_share.is_none());
         let Settings { failures, open, deadline, .. } = settings;
         Ok(Self {
             id,

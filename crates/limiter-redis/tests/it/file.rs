@@ -1,12 +1,24 @@
 //! Settings from a configuration file.
 
-use limiter_core::{ErrorKind, Key, Policy};
-use limiter_redis::RedisSettings;
+use std::time::Duration;
+
+use limiter_core::{Cost, ErrorKind, Key, Policy, Reservation, Source};
+use limiter_redis::{RedisLimiter, RedisSettings};
 
 use crate::server;
 
 fn read(text: &str) -> Result<RedisSettings, String> {
     toml::from_str(text).map_err(|error| error.to_string())
+}
+
+fn policy() -> Policy {
+    Policy::parse("api", "3/day").unwrap()
+}
+
+/// Returns a limiter without the share.
+async fn build(settings: &RedisSettings) -> RedisLimiter {
+    let connection = settings.connection().await.unwrap();
+    settings.builder(policy()).unwrap().build_on(connection).unwrap()
 }
 
 #[tokio::test]
@@ -16,7 +28,6 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
         credentials = { username = "alice", password = "p@ss/word" }
         prefix = "shop"
         deadline_ms = 5_000
-        local_share = { processes = 4 }
         breaker = { failures = 3 }
         batching = false
         denial_cache = 7
@@ -26,12 +37,10 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
     let settings = read(&format!("url = {server:?}\n{text}")).unwrap();
     let shown = format!("{settings:?}");
     assert!(!shown.contains("p@ss/word") && shown.contains("shop"), "{shown}");
-    let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
-    let shown = format!("{limiter:?}");
+    let shown = format!("{:?}", build(&settings).await);
     for part in [
         "prefix: \"shop\"",
         "deadline: 5s",
-        "local_share: Some(4)",
         "batching: false",
         "lease: true",
         "lease_keys: 9",
@@ -45,10 +54,23 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
 #[tokio::test]
 async fn a_file_needs_an_address_alone() {
     let settings = read(&format!("url = {:?}", server().await)).unwrap();
-    let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
-    let shown = format!("{limiter:?}");
+    let shown = format!("{:?}", build(&settings).await);
     assert!(shown.contains("prefix: \"limiter\"") && shown.contains("deadline: 50ms"), "{shown}");
-    assert!(shown.contains("local_share: None"), "{shown}");
+}
+
+/// The server replies `OK` to everything, which decides nothing.
+#[tokio::test]
+async fn a_share_of_a_file_decides_while_the_store_fails() {
+    for (text, share) in [("", None), ("local_share = { processes = 2 }", Some(1))] {
+        let settings = read(&format!("url = {:?}\n{text}", server().await)).unwrap();
+        let limiter = settings.connect(policy()).await.unwrap();
+        for _ in 0..2 {
+            let reserved = limiter.acquire(&"alice".into(), Cost::ONE, Some(Duration::ZERO)).await;
+            let decided = reserved.as_ref().ok().map(Reservation::decision);
+            assert_eq!(decided.map(|it| it.burst()), share, "{reserved:?}");
+            assert!(decided.is_none_or(|it| it.source() == Source::Local));
+        }
+    }
 }
 
 /// An error lists all fields.
@@ -101,7 +123,7 @@ async fn an_error_of_a_file_says_what_is_wrong() {
         ),
     ] {
         let settings = read(&format!("url = {server:?}\n{text}")).unwrap();
-        let error = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap_err();
+        let error = settings.connect(policy()).await.err().unwrap();
         assert_eq!(error.to_string(), message);
     }
 
@@ -121,8 +143,7 @@ async fn the_secret_for_keys_is_a_text_or_a_file() {
     for setting in [format!("key_secret = {secret:?}"), format!("key_secret_file = {file:?}")] {
         let settings = read(&format!("url = {server:?}\n{setting}")).unwrap();
         assert!(!format!("{settings:?}").contains(&format!("key_secret: Some({secret:?})")));
-        let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
-        keys.push(limiter.stored_keys(Key::secret("sk-1234")).unwrap());
+        keys.push(build(&settings).await.stored_keys(Key::secret("sk-1234")).unwrap());
     }
     assert!(keys.windows(2).all(|pair| pair[0] == pair[1]), "{keys:?}");
     std::fs::remove_file(&file).unwrap();
@@ -137,7 +158,7 @@ async fn the_secret_for_keys_is_a_text_or_a_file() {
         ),
     ] {
         let settings = read(&format!("url = {server:?}\n{setting}")).unwrap();
-        let error = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap_err();
+        let error = settings.connect(policy()).await.err().unwrap();
         assert_eq!(error.kind(), ErrorKind::InvalidSetting);
         assert!(error.to_string().contains(message), "{message}: {error}");
     }

@@ -1,4 +1,4 @@
-//! Traffic through a fault, by a limiter that returns errors and one with a share, and what must hold of it.
+//! Traffic through a fault, by a limiter that returns errors and one with a fallback, and what must hold of it.
 
 use std::{
     num::NonZeroU32,
@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use limiter_core::{Decision, Error, ErrorKind, Policy, Quota, Source};
+use limiter_core::{Decision, Error, ErrorKind, Fallback, Limiter, Policy, Quota, Source};
 use limiter_redis::RedisLimiter;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -74,14 +74,20 @@ impl Trial {
     pub(crate) fn begin(fault: &'static str, url: &str) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let over = Arc::new(AtomicBool::new(false));
-        let share = builder(SHARE).local_share(NonZeroU32::new(2).unwrap());
-        let limiters = [(ERROR, builder(ERROR)), (SHARE, share)].map(|(name, builder)| {
-            (name, runtime.block_on(builder.deadline(DEADLINE).connect(url)).unwrap())
+        let limiters = [ERROR, SHARE].map(|name| {
+            (name, runtime.block_on(builder(name).deadline(DEADLINE).connect(url)).unwrap())
         });
-        let attempts = limiters.iter().map(|(_, limiter)| {
+        let attempts = limiters.iter().map(|(name, limiter)| {
+            let limiter: Arc<dyn Limiter> = match *name {
+                SHARE => {
+                    let processes = NonZeroU32::new(2).unwrap();
+                    Arc::new(Fallback::new(limiter.clone()).sharing(processes).unwrap())
+                }
+                _ => Arc::new(limiter.clone()),
+            };
             let count = Arc::new(AtomicUsize::new(0));
             let tasks = (0..TASKS).map(|_| {
-                runtime.spawn(traffic(limiter.clone(), Arc::clone(&count), Arc::clone(&over)))
+                runtime.spawn(traffic(Arc::clone(&limiter), Arc::clone(&count), Arc::clone(&over)))
             });
             tasks.collect()
         });
@@ -153,7 +159,7 @@ fn builder(prefix: &str) -> limiter_redis::Builder {
 }
 
 async fn traffic(
-    limiter: RedisLimiter,
+    limiter: Arc<dyn Limiter>,
     count: Arc<AtomicUsize>,
     over: Arc<AtomicBool>,
 ) -> Vec<Attempt> {
@@ -162,7 +168,7 @@ async fn traffic(
         let number = count.fetch_add(1, Ordering::Relaxed);
         let key = (!number.is_multiple_of(CROWDED)).then(|| number.to_string());
         let start = Instant::now();
-        let result = limiter.check(key.as_deref().unwrap_or(CROWD)).await;
+        let result = limiter.check(&key.as_deref().unwrap_or(CROWD).into()).await;
         attempts.push(Attempt { key, ended: Instant::now(), took: start.elapsed(), result });
         sleep(PAUSE).await;
     }

@@ -1,50 +1,46 @@
-//! Every check that is decided by a share, without the store, is counted, and its cause is logged once, with what
-//! follows from it.
+//! Every check that a fallback decides has failed at the store: that is counted, and its cause is logged once.
 
-use std::{collections::HashSet, num::NonZeroU32, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
-use limiter_core::{Policy, Source};
+use limiter_core::{Limiter as _, Policy, Source};
 use limiter_redis::{
     RedisLimiter,
     scripts::{CALL_COMMANDS, SCRIPT_COMMANDS},
 };
 use limiter_rig::{log::Log, server::Server};
 
-use crate::{builder, connect_here, denied, faults::recover};
+use crate::{builder, connect_here, denied, failures, faults::recover, shared};
 
-/// How each log line about decisions by a share begins.
-const BY_SHARE: &str = "WARN limiter_redis::outage_log: no decision by the store, so checks are decided in this \
-                        process's memory: ";
+/// How each log line about a cause begins.
+const FAILS: &str = "WARN limiter_redis::outage_log: no decision by the store, so checks return errors, or a fallback \
+                     decides them: ";
 const RECOVERED: &str = "INFO limiter_redis::outage_log: the store decides again";
-
-/// A share that is the whole quota.
-const ALONE: NonZeroU32 = NonZeroU32::MIN;
 
 /// Commands that neither limiters nor scripts need. The client library may call them.
 const OTHER_COMMANDS: [&str; 8] =
     ["SCRIPT", "CLIENT", "INFO", "PING", "HELLO", "SELECT", "CLUSTER", "COMMAND"];
 
-/// Returns the log lines about decisions by a share: each cause once. A busy machine adds a time-out to what a test brings about.
+/// Returns the log lines about causes: each once. A busy machine adds a time-out to what a test brings about.
 fn fallbacks(log: &Log) -> Vec<String> {
-    let lines = log.lines().into_iter().filter(|line| line.starts_with(BY_SHARE));
+    let lines = log.lines().into_iter().filter(|line| line.starts_with(FAILS));
     let lines: Vec<_> = lines.collect();
     assert!(lines.len() <= 5, "{lines:?}");
     assert!(lines.iter().collect::<HashSet<_>>().len() == lines.len(), "{lines:?}");
     lines
 }
 
-/// Makes checks, and returns how many were decided without the store. The limiter counts as many.
+/// Makes checks, and returns how many were decided without the store. The limiter counts as many failures.
 async fn fall_back(limiter: &RedisLimiter, checks: u64) -> u64 {
-    let counted = || limiter.counters().decided_locally;
-    let (before, mut without_store, mut admitted) = (counted(), 0, 0);
+    let fallback = shared(limiter, 1);
+    let (before, mut without_store, mut admitted) = (failures(limiter), 0, 0);
     for _ in 0..checks {
-        let decision = limiter.check("key").await.unwrap();
+        let decision = fallback.check(&"key".into()).await.unwrap();
         match decision.source() {
             Source::Local => without_store += 1,
             _ => admitted += u64::from(decision.is_admitted()),
         }
     }
-    assert_eq!(counted() - before, without_store, "{:?}", limiter.counters());
+    assert_eq!(failures(limiter) - before, without_store, "{:?}", limiter.counters());
     assert!(admitted <= denied::PERMITS, "{admitted} admitted by the store");
     without_store
 }
@@ -56,7 +52,6 @@ async fn without_command(url: &str, command: &str, is_needed: bool) {
     for text in denied::POLICIES {
         let log = Log::start();
         let limiter = RedisLimiter::builder(denied::policy(text))
-            .local_share(ALONE)
             .denial_cache(0)
             // Longer than the machine may be busy with other tests.
             .deadline(Duration::from_secs(1))
@@ -108,11 +103,10 @@ async fn no_check_falls_back_in_silence_without_a_command_that_is_denied() {
 async fn a_server_without_evalsha_leaves_each_check_to_the_share() {
     for command in CALL_COMMANDS {
         let server = Server::start_with(&["--rename-command", command, ""]);
-        let limiter = builder(2).local_share(ALONE);
-        let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
+        let limiter = builder(2).build_on(connect_here(&server.url()).await).unwrap();
         assert_eq!(fall_back(&limiter, 100).await, 100);
         let counters = limiter.counters();
-        assert_eq!((counters.decided_locally, counters.breaker_opened), (100, 0));
+        assert_eq!((counters.unavailable, counters.breaker_opened), (100, 0));
         assert_eq!((counters.unexpected, counters.undetermined), (0, 0), "{counters:?}");
     }
 }
@@ -141,15 +135,15 @@ async fn each_cause_is_logged_once_and_so_is_its_end() {
     ];
     for (cause, begin, end) in causes {
         let server = Server::start();
-        let limiter = builder(1_000_000).denial_cache(0).local_share(ALONE);
+        let limiter = builder(1_000_000).denial_cache(0);
         let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
-        while recover(&limiter).await.0.source() != Source::State {}
+        let _ = recover(&limiter).await;
         let log = Log::start();
         server.command(begin).unwrap();
-        let mut without_store = 0;
+        let (fallback, mut without_store) = (shared(&limiter, 1), 0);
         for _ in 0..200 {
-            let source = limiter.check("key").await.unwrap().source();
-            without_store += u64::from(source != Source::State);
+            let source = fallback.check(&"key".into()).await.unwrap().source();
+            without_store += u64::from(source == Source::Local);
         }
         assert!(without_store > 150, "{cause}: {without_store}");
         let lines = fallbacks(&log);
@@ -158,7 +152,7 @@ async fn each_cause_is_logged_once_and_so_is_its_end() {
         assert!(!log.lines().iter().any(|line| line.starts_with(RECOVERED)), "{cause}");
 
         server.command(end).unwrap();
-        while recover(&limiter).await.0.source() != Source::State {}
+        let _ = recover(&limiter).await;
         let ends = log.lines().iter().filter(|line| line.starts_with(RECOVERED)).count();
         assert_eq!(ends, 1, "{cause}: {:?}", log.lines());
     }
@@ -168,10 +162,9 @@ async fn each_cause_is_logged_once_and_so_is_its_end() {
 async fn a_server_that_is_silent_or_down_is_logged() {
     for kills in [false, true] {
         let mut server = Server::start();
-        let limiter = builder(1_000_000);
-        let limiter =
-            limiter.local_share(ALONE).build_on(connect_here(&server.url()).await).unwrap();
-        while recover(&limiter).await.0.source() != Source::State {}
+        let limiter = builder(1_000_000).build_on(connect_here(&server.url()).await).unwrap();
+        let fallback = shared(&limiter, 1);
+        let _ = recover(&limiter).await;
         let log = Log::start();
         if kills {
             server.kill();
@@ -179,35 +172,35 @@ async fn a_server_that_is_silent_or_down_is_logged() {
             server.pause();
         }
         while limiter.counters().short_circuited < 100 {
-            assert_eq!(limiter.check("key").await.unwrap().source(), Source::Local);
+            assert_eq!(fallback.check(&"key".into()).await.unwrap().source(), Source::Local);
         }
         let lines = fallbacks(&log);
         assert_eq!(lines.len(), 1, "{lines:?}");
     }
 }
 
-/// A decision by the share under a handle's policy is logged with that policy.
+/// A failure under a handle's policy is logged with that policy.
 #[tokio::test]
 async fn a_leasing_limiter_and_its_handles_are_logged_once_together() {
     let mut server = Server::start();
     let policy = Policy::parse("test", "100000/s").unwrap();
     let limiter = RedisLimiter::builder(policy)
-        .local_share(ALONE)
         .lease(true)
         .build_on(connect_here(&server.url()).await)
         .unwrap();
-    while recover(&limiter).await.0.source() != Source::State {}
+    let _ = recover(&limiter).await;
     let log = Log::start();
     server.kill();
-    let premium = limiter.with_policy(&Policy::parse("premium", "200000/s").unwrap()).unwrap();
+    let fallback = shared(&limiter, 1);
+    let premium = fallback.with_policy(&Policy::parse("premium", "200000/s").unwrap()).unwrap();
     let mut without_store = 0;
-    for limiter in [&premium, &limiter] {
+    for limiter in [&*premium, &fallback] {
         for _ in 0..50 {
-            let source = limiter.check("other").await.unwrap().source();
+            let source = limiter.check(&"other".into()).await.unwrap().source();
             without_store += u64::from(source == Source::Local);
         }
     }
-    assert_eq!(limiter.counters().decided_locally, without_store);
+    assert!(without_store > 0 && failures(&limiter) >= without_store, "{without_store}");
     let lines = fallbacks(&log);
     assert!(lines[0].contains(r#"policy="premium""#), "{lines:?}");
 }

@@ -3,7 +3,6 @@
 
 use std::{
     net::TcpListener,
-    num::NonZeroU32,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -150,31 +149,28 @@ async fn a_full_server_charges_nothing() {
     assert_eq!(check(&limiter).await.unwrap().remaining(), 0);
 }
 
-/// By a limiter whose checks return errors, and by one with a share.
 #[tokio::test]
-async fn an_outage_is_logged_once_by_each_limiter_with_its_cause() {
-    for builder in [builder(1), builder(1).local_share(NonZeroU32::MIN)] {
-        let log = Log::start();
-        let mut server = Server::start();
-        let url = server.url();
-        let limiter = builder.deadline(PATIENT).build_on(connect_here(&url).await).unwrap();
-        let is_by_store = |decision: Decision| decision.source() == Source::State;
-        assert!(limiter.check("key").await.is_ok_and(is_by_store));
-        assert_eq!(log.lines(), [""; 0]);
+async fn an_outage_is_logged_once_with_its_cause() {
+    let log = Log::start();
+    let mut server = Server::start();
+    let url = server.url();
+    let limiter = builder(1).deadline(PATIENT).build_on(connect_here(&url).await).unwrap();
+    let is_by_store = |decision: Decision| decision.source() == Source::State;
+    assert!(limiter.check("key").await.is_ok_and(is_by_store));
+    assert_eq!(log.lines(), [""; 0]);
 
-        server.kill();
-        while limiter.counters().short_circuited < 100 {
-            assert!(!limiter.check("key").await.is_ok_and(is_by_store));
-        }
-        let lines = log.lines();
-        assert_eq!(lines.len(), 1, "{lines:?}");
-        let begin = "WARN limiter_redis::outage_log: no decision by the store, so checks ";
-        assert!(lines[0].starts_with(begin), "{lines:?}");
-
-        server.restart();
-        while !is_by_store(recover(&limiter).await.0) {}
-        let lines = log.lines();
-        let end = "INFO limiter_redis::outage_log: the store decides again";
-        assert!(lines.len() == 2 && lines[1].starts_with(end), "{lines:?}");
+    server.kill();
+    while limiter.counters().short_circuited < 100 {
+        assert!(!limiter.check("key").await.is_ok_and(is_by_store));
     }
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let begin = "WARN limiter_redis::outage_log: no decision by the store, so checks ";
+    assert!(lines[0].starts_with(begin), "{lines:?}");
+
+    server.restart();
+    while !is_by_store(recover(&limiter).await.0) {}
+    let lines = log.lines();
+    let end = "INFO limiter_redis::outage_log: the store decides again";
+    assert!(lines.len() == 2 && lines[1].starts_with(end), "{lines:?}");
 }

@@ -14,7 +14,8 @@ async fn a_server_behind_a_unix_socket_is_served() {
         "url = \"redis+unix://{socket}?db=3\"\ncredentials = {{ username = \"default\", password = \"secret\" }}"
     );
     let settings: RedisSettings = toml::from_str(&text).unwrap();
-    let limiter = settings.connect(Policy::parse("api", "3/day").unwrap()).await.unwrap();
+    let builder = settings.builder(Policy::parse("api", "3/day").unwrap()).unwrap();
+    let limiter = builder.build_on(settings.connection().await.unwrap()).unwrap();
     assert_eq!(crate::faults::recover(&limiter).await.0.remaining(), 2);
     drop(std::fs::remove_file(socket));
 }

@@ -53,9 +53,12 @@ mod threads;
 mod tls;
 mod words;
 
-use std::time::{Duration, Instant};
+use std::{
+    num::NonZeroU32,
+    time::{Duration, Instant},
+};
 
-use limiter_core::{Policy, Quota};
+use limiter_core::{Fallback, Policy, Quota};
 use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with, scripts};
 use limiter_rig::server::Server;
 use tokio::{runtime::Handle, time::sleep};
@@ -85,6 +88,18 @@ async fn limiter_here(url: &str, limit: u64) -> RedisLimiter {
 /// Returns a limiter of `limit` permits a day on the server at `url`.
 async fn limiter(url: &str, limit: u64) -> RedisLimiter {
     builder(limit).connect(url).await.unwrap()
+}
+
+/// Returns a limiter that decides by its share in memory while the store fails, as one of so many processes.
+fn shared(limiter: &RedisLimiter, processes: u32) -> Fallback<RedisLimiter> {
+    Fallback::new(limiter.clone()).sharing(NonZeroU32::new(processes).unwrap()).unwrap()
+}
+
+/// Returns how many operations of a limiter the store has not decided.
+fn failures(limiter: &RedisLimiter) -> u64 {
+    let counters = limiter.counters();
+    let sent = counters.unavailable + counters.undetermined + counters.unexpected;
+    sent + counters.short_circuited
 }
 
 /// Gives a server all scripts, for tests in which nothing else may use the connection while a check does.

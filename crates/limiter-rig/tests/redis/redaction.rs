@@ -2,16 +2,16 @@
 
 use std::{
     error::Error,
-    num::NonZeroU32,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
+use limiter_core::Limiter as _;
 use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
 use limiter_rig::{log::Log, server::Server};
 use tokio::{runtime::Handle, time::sleep};
 
-use crate::daily;
+use crate::{daily, shared};
 
 /// The secrets that are planted. No text must contain one of them, also not in part.
 const SECRETS: [&str; 3] = ["hunter2", "s3cr3t", "tr0ub4dor"];
@@ -69,14 +69,13 @@ async fn connections_and_limiters_show_no_password() {
             let connection = connect_with(&url, &options).await.unwrap();
             let of_observer = Arc::clone(&events);
             let builder = RedisLimiter::builder(daily(5))
-                .local_share(NonZeroU32::MIN)
                 .key_secret("tr0ub4dor tr0ub4dor")
                 .observer(move |event| *of_observer.lock().unwrap() += &format!("{event:?}"));
             let mut shown = format!("{options:?} {connection:?} {builder:?}");
             let limiter = builder.build_on(connection.clone()).unwrap();
             let strict = RedisLimiter::builder(daily(5)).build_on(connection.clone()).unwrap();
             for _ in 0..20 {
-                shown += &format!("{:?}", limiter.check("key").await);
+                shown += &format!("{:?}", shared(&limiter, 1).check(&"key".into()).await);
                 if let Err(error) = strict.check("key").await {
                     shown += &texts(&error);
                 }

@@ -3,15 +3,14 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    num::NonZeroU32,
     time::Duration,
 };
 
-use limiter_core::{Cost, ErrorKind, Key};
+use limiter_core::{Cost, ErrorKind, Key, Limiter};
 use limiter_redis::RedisLimiter;
 use limiter_rig::server::Server;
 
-use crate::{builder, patient};
+use crate::{builder, patient, shared};
 
 const TOKEN: &str = "sk-live-4eC39Hq";
 
@@ -63,16 +62,16 @@ async fn a_secret_is_nowhere_on_the_server() {
 async fn a_limiter_without_a_secret_refuses_secrets_also_with_a_share() {
     let server = Server::start();
     let strict = patient(&server.url(), 1).await;
-    let with_share = builder(1).local_share(NonZeroU32::MIN);
-    for limiter in [strict, with_share.connect(&server.url()).await.unwrap()] {
-        let token = || Key::secret(TOKEN);
+    let with_share = shared(&strict, 1);
+    for limiter in [&strict as &dyn Limiter, &with_share] {
+        let token = &Key::secret(TOKEN);
         let errors = [
-            limiter.check(token()).await.unwrap_err(),
-            limiter.peek(token()).await.unwrap_err(),
-            limiter.reserve(token(), Cost::ONE, Duration::ZERO).await.unwrap_err(),
-            limiter.acquire(token(), Cost::ONE, None).await.unwrap_err(),
-            limiter.reset(token()).await.unwrap_err(),
-            limiter.stored_keys(token()).unwrap_err(),
+            limiter.check(token).await.unwrap_err(),
+            limiter.peek(token).await.unwrap_err(),
+            limiter.reserve(token, Cost::ONE, Duration::ZERO).await.unwrap_err(),
+            strict.acquire(token.clone(), Cost::ONE, None).await.unwrap_err(),
+            limiter.reset(token).await.unwrap_err(),
+            strict.stored_keys(token.clone()).unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.kind(), ErrorKind::InvalidSetting, "{error}");

@@ -2,7 +2,6 @@
 
 use std::{
     future::pending,
-    num::NonZeroU32,
     panic::{self, resume_unwind},
     sync::{
         Arc, Mutex,
@@ -18,15 +17,17 @@ use futures::{
     future::{join_all, try_join_all},
     poll,
 };
-use limiter_core::{Cost, ErrorKind, Source};
-use limiter_redis::{CallError, ConnectOptions, EventKind, Fault, RedisLimiter, connect_with};
+use limiter_core::{Cost, ErrorKind, Limiter as _, Source};
+use limiter_redis::{
+    CallError, ConnectOptions, Event, EventKind, Fault, RedisLimiter, connect_with,
+};
 use limiter_rig::server::Server;
 use tokio::{
     runtime::{Builder, Handle},
     time::sleep,
 };
 
-use crate::{builder, daily, eventually, faults::recover, limiter, patient};
+use crate::{builder, daily, eventually, failures, faults::recover, limiter, patient, shared};
 
 /// Returns the runtime of a thread of its own, which runs until the test ends.
 fn other_thread() -> Handle {
@@ -124,25 +125,22 @@ async fn operations_that_no_thread_takes_up_are_bounded() {
 async fn an_observer_that_blocks_or_panics_harms_no_check() {
     let mut server = Server::start();
     server.kill();
-    let (end, until) = mpsc::channel::<()>();
-    let until = Mutex::new(until);
-    let limiter = builder(1_000).local_share(NonZeroU32::MIN);
-    let limiter = limiter
-        .observer(move |event| match event.kind() {
-            EventKind::StoreError(_) => resume_unwind(Box::new(())),
-            _ => drop(until.lock().unwrap().recv()),
-        })
-        .connect(&server.url())
-        .await
-        .unwrap();
-    for _ in 0..20 {
-        let checks = join_all((0..100).map(|_| limiter.check("key"))).await;
+    for blocks in [true, false] {
+        let (end, until) = mpsc::channel::<()>();
+        let until = Mutex::new(until);
+        let observer = move |_: &Event| match blocks {
+            true => drop(until.lock().unwrap().recv()),
+            false => resume_unwind(Box::new(())),
+        };
+        let limiter = builder(1_000).observer(observer).connect(&server.url()).await.unwrap();
+        let fallback = shared(&limiter, 1);
+        // All at once, so that they fail before the circuit breaker opens.
+        let checks = join_all((0..2_000).map(|_| fallback.check(&"key".into()))).await;
         assert!(checks.iter().all(|check| check.as_ref().unwrap().source() == Source::Local));
+        assert_eq!(failures(&limiter), 2_000);
+        assert!(!blocks || limiter.counters().unobserved > 0, "{:?}", limiter.counters());
+        drop(end);
     }
-    let counters = limiter.counters();
-    assert_eq!(counters.decided_locally, 2_000);
-    assert!(counters.unobserved > 0, "{counters:?}");
-    drop(end);
 }
 
 /// Once it was an error, for which a panic was caught: with `panic = "abort"`, the process ended.

@@ -6,7 +6,7 @@
 //!   not at all if it was not sent.
 //! - A part of a list that failed or was refused, and is not refused itself, may have been charged and refunded; and the
 //!   error of a list's call counts once, for the limiter of its first part.
-//! - A peek by a share is counted among its decisions, and does not show that it is one.
+//! - A peek by a share has failed at the store, and does not show that.
 //! - Permits that a waiter or a list gives back are refunded without a caller. If that fails, it is counted among the
 //!   refunds that failed as well as among the failures.
 //! - A request ahead for a lease has no caller, so a limiter that leases may count more failures than its callers saw.
@@ -99,10 +99,7 @@ impl Tally {
     fn decisions(&self, counters: &Counters) -> Option<String> {
         let decided = counters.admitted + counters.refused + counters.cached;
         let unknown = self.unknown();
-        within("decisions", decided, (self.decided, self.decided + unknown)).or_else(|| {
-            let most = self.fell_back + unknown + self.peeks;
-            within("decisions by its share", counters.decided_locally, (self.fell_back, most))
-        })
+        within("decisions", decided, (self.decided, self.decided + unknown))
     }
 
     /// Each operation that failed or fell back is counted once, by the kind of its error or as one that the breaker
@@ -118,10 +115,10 @@ impl Tally {
         }
         let without_caller = refunds - self.refunds_failed;
         let failures = unavailable + undetermined + unexpected + short_circuited;
-        let seen = self.failed.all() + counters.decided_locally + without_caller;
+        let seen = self.failed.all() + self.fell_back + without_caller;
         // A list that fell back counts each of its parts, and one error. Its caller may have left.
         let least = seen.saturating_sub(unknown);
-        let most = if leases { u64::MAX } else { seen + unknown };
+        let most = if leases { u64::MAX } else { seen + unknown + self.peeks };
         within("failures", failures, (least, most)).or_else(|| {
             if leases {
                 return None;
@@ -200,18 +197,21 @@ mod tests {
         }
         let set = |it: &mut Counters| (it.undetermined, it.refunds_failed) = (2, 1);
         assert!(disagrees(tally, Known::default(), set), "the kind is another");
-        let set = |it: &mut Counters| (it.unavailable, it.decided_locally) = (1, 1);
         let tally = Tally { fell_back: 1, ..Tally::default() };
-        assert!(!disagrees(tally, Known::default(), set));
+        for (unavailable, is_found) in [(0, true), (1, false), (2, true)] {
+            let set = |it: &mut Counters| it.unavailable = unavailable;
+            assert_eq!(disagrees(tally, Known::default(), set), is_found, "{unavailable}");
+            let peeked = Tally { peeks: 1, ..tally };
+            assert_eq!(disagrees(peeked, Known::default(), set), unavailable == 0);
+        }
     }
 
     #[test]
-    fn a_part_of_a_list_whose_caller_has_left_may_be_counted_without_a_failure() {
+    fn a_part_of_a_list_may_fall_back_without_a_failure_of_its_own() {
         for (left, is_found) in [(0, true), (1, false)] {
-            let tally = Tally { fell_back: 1, left, ..Tally::default() };
-            let set = |it: &mut Counters| (it.unavailable, it.decided_locally) = (1, 2);
-            let peeked = Tally { peeks: 1, ..tally };
-            assert_eq!(disagrees(peeked, Known::default(), set), is_found, "{left}");
+            let tally = Tally { fell_back: 2, left, ..Tally::default() };
+            let set = |it: &mut Counters| it.unavailable = 1;
+            assert_eq!(disagrees(tally, Known::default(), set), is_found, "{left}");
         }
     }
 

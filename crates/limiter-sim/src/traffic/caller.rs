@@ -2,15 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Cost, Decision, Error, LimiterFuture, Receipt, Reservation};
-use limiter_redis::RedisLimiter;
+use limiter_core::{
+    Cost, Decision, Error, Key, LimiterFuture, Receipt, Reservation, WaitingLimiter,
+};
 
 use super::member::{Member, Target};
 use crate::{
     auditor::Admission,
     fault::Fault,
     fleet::micros,
-    network::SimClient,
     random::Random,
     records::{Answer, End, Operation, Question},
     vocabulary::Moment,
@@ -47,11 +47,11 @@ impl Caller {
         &mut self,
         target: Target,
         what: (&'static str, u64),
-        ask: impl FnOnce(&RedisLimiter<SimClient>, &'static str) -> LimiterFuture<T>,
+        ask: impl FnOnce(&dyn WaitingLimiter, &Key<'_>) -> LimiterFuture<T>,
     ) -> Option<(Operation, T)> {
         let handle = self.member.handle(target)?;
         let operation = self.asks(target, what);
-        let answer = ask(&handle, target.name());
+        let answer = ask(&*handle, &target.key());
         let end = match self.wait(answer).await {
             Some(Ok(answer)) => return Some((operation, answer)),
             Some(Err(error)) => {

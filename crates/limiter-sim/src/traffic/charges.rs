@@ -1,10 +1,8 @@
 //! Requests whose work is charged afterwards.
 
-use limiter_core::Cost;
-use limiter_redis::RedisLimiter;
+use limiter_core::{Cost, Key, WaitingLimiter};
 
 use super::{caller::Caller, member::Target};
-use crate::network::SimClient;
 
 /// The most permits of work.
 const MOST: u64 = 20;
@@ -12,7 +10,7 @@ const MOST: u64 = 20;
 impl Caller {
     /// Checks one permit, works, and charges the others.
     pub(super) async fn charge(&mut self, target: Target) {
-        let check = |it: &RedisLimiter<SimClient>, key| it.check(key);
+        let check = |it: &dyn WaitingLimiter, key: &Key<'_>| it.check(key);
         let checked = self.ask_one(target, ("check", 1), check).await;
         let Some((began, decision)) = checked else { return };
         self.note_check(&began, decision, 1);
@@ -22,7 +20,7 @@ impl Caller {
         let work = self.random.below(30_000);
         self.member.sleep(work).await;
         let cost = Cost::new(self.random.between(1, MOST)).unwrap_or(Cost::ONE);
-        let charge = move |it: &RedisLimiter<SimClient>, key| it.charge(key, cost);
+        let charge = move |it: &dyn WaitingLimiter, key: &Key<'_>| it.charge(key, cost);
         let asked = self.ask_one(target, ("charge", cost.get()), charge).await;
         self.note_reservation(target, asked, Some(began.asked));
     }

@@ -11,12 +11,13 @@ use std::{
 };
 
 use futures::future::{Either, select};
+use limiter_core::{Key, WaitingLimiter};
 use limiter_redis::RedisLimiter;
 
 use crate::{
     clock::ProcessClock,
     fault::Fault,
-    fleet::{Fleet, TIERS},
+    fleet::{Fleet, Share, TIERS},
     in_flight::InFlight,
     network::{Network, SimClient},
     random::Random,
@@ -38,6 +39,11 @@ impl Target {
         subject(self.limiter, self.key)
     }
 
+    /// Returns the key.
+    pub(crate) fn key(self) -> Key<'static> {
+        Key::from(self.name())
+    }
+
     /// Returns the name of the key.
     pub(crate) fn name(self) -> &'static str {
         KEYS.get(self.key).copied().unwrap_or_default()
@@ -50,6 +56,8 @@ pub(crate) struct Member {
     pub(crate) process: ProcessId,
     pub(crate) clock: ProcessClock,
     pub(crate) limiters: Vec<RedisLimiter<SimClient>>,
+    /// For each limiter, what decides by the process's share while the store fails, if it has one.
+    pub(crate) shares: Vec<Option<Share>>,
     /// The tier of each limiter that is in use.
     pub(crate) tiers: Vec<AtomicUsize>,
     pub(crate) fleet: Arc<Fleet>,
@@ -99,9 +107,22 @@ impl Member {
     }
 
     /// Returns the handle of a limiter for a tier, as a program does for each request.
-    pub(crate) fn handle(&self, target: Target) -> Option<RedisLimiter<SimClient>> {
+    pub(crate) fn handle(&self, target: Target) -> Option<Arc<dyn WaitingLimiter>> {
         let policy = self.fleet.tiers(target.limiter).get(target.tier)?;
-        self.limiters.get(target.limiter)?.with_policy(policy).ok()
+        self.limiter(target.limiter)?.waiting_with_policy(policy).ok()
+    }
+
+    /// Returns a limiter, with the process's share if it has one.
+    pub(crate) fn limiter(&self, index: usize) -> Option<&dyn WaitingLimiter> {
+        let share = self.shares.get(index)?.as_ref().map(|share| share as &dyn WaitingLimiter);
+        Some(share.unwrap_or(self.limiters.get(index)?))
+    }
+
+    /// Returns whether checks of a key are leased.
+    pub(crate) fn is_leased(&self, target: Target) -> Option<bool> {
+        let policy = self.fleet.tiers(target.limiter).get(target.tier)?;
+        let handle = self.limiters.get(target.limiter)?.with_policy(policy).ok()?;
+        Some(handle.lease().is_some())
     }
 
     pub(crate) fn with_records<T>(&self, work: impl FnOnce(&mut Records, Moment) -> T) -> T {
