@@ -241,6 +241,21 @@ fn a_refusal_that_is_ready_stays_ready() {
     assert_eq!(checked.as_ready().unwrap().as_ref().unwrap(), &refused);
 }
 
+/// Such as one by a lease.
+#[test]
+fn an_admission_that_is_ready_allocates_nothing_and_is_charged_in_memory() {
+    let World { stored, local, .. } = world("10/min", "3/min");
+    let (limiter, key) = (Fallback::new(stored).with(local.clone()), Key::from("alice"));
+    let ready = |cost| limiter.check_n(&key, Cost::of(cost)).take_ready();
+    assert!(ready(1).unwrap().unwrap().is_admitted());
+    let count = allocation_counter::measure(|| assert!(ready(1).is_some())).count_total;
+    assert_eq!((count, local.peek("alice").remaining()), (0, 1));
+    // More than fits in memory uses up what is left there.
+    assert!(now(limiter.check_n(&key, Cost::of(2))).is_admitted());
+    assert_eq!(local.peek("alice").remaining(), 0);
+    assert!(ready(1).unwrap().unwrap().is_admitted());
+}
+
 #[test]
 fn a_share_is_the_policy_divided_by_the_processes() {
     let World { limiter, store, .. } = world("12/min", "1/min");

@@ -16,6 +16,10 @@ const FAILS: &str = "WARN limiter_redis::outage_log: no decision by the store, s
                      decides them: ";
 const RECOVERED: &str = "INFO limiter_redis::outage_log: the store decides again";
 
+/// How often a server comes and goes, and for how long an open circuit breaker sends no call.
+const OUTAGES: u64 = 40;
+const BRIEF: Duration = Duration::from_millis(1);
+
 /// Commands that neither limiters nor scripts need. The client library may call them.
 const OTHER_COMMANDS: [&str; 8] =
     ["SCRIPT", "CLIENT", "INFO", "PING", "HELLO", "SELECT", "CLUSTER", "COMMAND"];
@@ -203,4 +207,34 @@ async fn a_leasing_limiter_and_its_handles_are_logged_once_together() {
     assert!(without_store > 0 && failures(&limiter) >= without_store, "{without_store}");
     let lines = fallbacks(&log);
     assert!(lines[0].contains(r#"policy="premium""#), "{lines:?}");
+}
+
+/// Each outage has a key of its own, of which the server admits some permits before it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outages_that_come_and_go_admit_no_key_more_than_its_quota() {
+    const QUOTA: u64 = 10;
+    let server = Server::start();
+    let limiter = builder(QUOTA).deadline(Duration::from_millis(200)).breaker(1, BRIEF);
+    let limiter = limiter.connect(&server.url()).await.unwrap();
+    let fallback = shared(&limiter, 1);
+    for outage in 0..OUTAGES {
+        let _ = recover(&limiter).await;
+        let key = &format!("{outage}").into();
+        let (mut by_server, mut in_memory) = (0, 0);
+        while by_server + in_memory < outage % QUOTA {
+            let decision = fallback.check(key).await.unwrap();
+            assert!(decision.is_admitted(), "{outage}: {by_server}, {in_memory}");
+            by_server += u64::from(decision.source() == Source::State);
+            in_memory += u64::from(decision.source() == Source::Local);
+        }
+        server.pause();
+        while let decision = fallback.check(key).await.unwrap()
+            && decision.is_admitted()
+        {
+            assert_eq!(decision.source(), Source::Local);
+            in_memory += 1;
+        }
+        assert_eq!(by_server + in_memory, QUOTA, "{outage}: {by_server}, {in_memory}");
+        server.resume();
+    }
 }
