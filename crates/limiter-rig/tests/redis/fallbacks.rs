@@ -16,9 +16,8 @@ const FAILS: &str = "WARN limiter_redis::outage_log: no decision by the store, s
                      decides them: ";
 const RECOVERED: &str = "INFO limiter_redis::outage_log: the store decides again";
 
-/// How often a server comes and goes, and for how long an open circuit breaker sends no call.
+/// How often a server comes and goes.
 const OUTAGES: u64 = 40;
-const BRIEF: Duration = Duration::from_millis(1);
 
 /// Commands that neither limiters nor scripts need. The client library may call them.
 const OTHER_COMMANDS: [&str; 8] =
@@ -214,8 +213,7 @@ async fn a_leasing_limiter_and_its_handles_are_logged_once_together() {
 async fn outages_that_come_and_go_admit_no_key_more_than_its_quota() {
     const QUOTA: u64 = 10;
     let server = Server::start();
-    let limiter = builder(QUOTA).deadline(Duration::from_millis(200)).breaker(1, BRIEF);
-    let limiter = limiter.connect(&server.url()).await.unwrap();
+    let limiter = builder(QUOTA).denial_cache(0).connect(&server.url()).await.unwrap();
     let fallback = shared(&limiter, 1);
     for outage in 0..OUTAGES {
         let _ = recover(&limiter).await;
