@@ -4,8 +4,8 @@
 //! breaker, and starts a task, which outlives the caller. Checks of one moment wait in the queue for the same task.
 //! The task makes the script call within the deadline, once more if the server did not execute it, and a second one to
 //! the script `policy` for requests that a limit's own script left undecided. The outcome is read (`outcomes`),
-//! reported to the circuit breaker and the events (`reports`), noted by the operation (counters, cached denials, the
-//! local share), and given to the caller.
+//! reported to the circuit breaker and the events (`reports`), noted by the operation (counters, cached denials),
+//! and given to the caller.
 
 pub(crate) mod breaker;
 pub(crate) mod breakers;
