@@ -79,7 +79,7 @@ pub(crate) fn key(number: usize) -> String {
 
 /// Returns a key as a limiter by GCRA stores it, for scripts that are compared with it.
 pub(crate) fn stored_key(prefix: &str, subject: &str) -> String {
-    format!("{prefix}:{{s{subject}}}:{NAME}:gcra")
+    format!("{prefix}:{{s{subject}}}:{NAME}")
 }
 
 /// Returns a quota whose interval, 909.09 microseconds, is stored with decimals. Its burst keeps checks

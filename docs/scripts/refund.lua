@@ -1,376 +1,425 @@
 -- Script  refund: gives permits of one charge back.
 --
--- State   that of the script policy. Beside the key of a state by GCRA, another one has the latest end of its leases, in
---         microseconds of Unix time.
--- KEYS    the key of each limit, and then for each the key of the latest end, which only GCRA has
+-- State   that of the script list. Beside a field of GCRA, `FIELD:leases` has the latest end of its leases, in microseconds of
+--         Unix time.
+-- KEYS    the hash, unless all limits are logs, and then the list of each log
 -- ARGV    the permits to give back; the cost of the charge; when it was made, and the moment that it was made for, in
---         microseconds of Unix time; how long it lasts if it is a lease by GCRA, else 0. Then for each limit its kind, quota,
---         permits and number, as for the script policy, and the mark of the charge.
+--         microseconds of Unix time; how long it lasts if it is a lease by GCRA, else 0. Then for each limit six words as for
+--         the script list, the mark of the charge, and of gcra the span in ticks, else 0.
 -- Reply   how many permits came back: the most that came back to one of the limits. Before the moment that the charge was
 --         made for, all permits come back to all limits, or none.
--- Costs   TIME; for each limit GET, and of GCRA two, or for a log LRANGE, LLEN and LRANGE for each step of a binary search;
---         if permits came back SET, or DEL if none counts any more; for a log LTRIM if entries have ended, LSET once or
---         twice, and LREM or LTRIM if an entry has no more permits
+-- Costs   TIME; for each field HGET, and of GCRA twice, or for a log LRANGE, LLEN and LINDEX for each step of a binary search; if
+--         permits came back HSET, or HDEL if none counts any more; for a log LSET once or twice, and LREM or LTRIM if an entry
+--         has no more permits
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then
   return { err = "ERR the server's clock is before 2020: set it" }
 end
+
+-- Returns a * b / c rounded up, exactly, for whole numbers below 2^48 with a at most c.
+local function scaled(a, b, c)
+  if a * b <= 2 ^ 53 then
+    return math.ceil(a * b / c)
+  end
+  -- Long division, four bits of b at a time, so that no product reaches 2^53.
+  local quotient, rest = 0, 0
+  for digit = 11, 0, -1 do
+    rest = rest * 16 + a * (math.floor(b / 16 ^ digit) % 16)
+    quotient, rest = quotient * 16 + math.floor(rest / c), rest % c
+  end
+  return rest > 0 and quotient + 1 or quotient
+end
+
+-- GCRA: a debt in ticks, of which a microsecond has 1 or 10000. Its text is the theoretical arrival time (TAT), at which it is
+-- paid off, in microseconds of Unix time, with four decimals if a permit does not add a whole number of them.
+
+-- Returns the debt of a text, and whether none is that large under any quota of the span: then it is a whole burst.
+local function gcra_read(text, scale, capacity, most)
+  if not text then
+    return 0, false
+  end
+  local tat, part = #text == 16 and tonumber(text), 0
+  if not tat and #text == 21 then
+    tat, part = string.match(text, '^(%d+)%.(%d%d%d%d)$')
+  end
+  local debt = tat and math.max((tat - now) * scale + math.ceil(part * scale / 10000), 0) or math.huge
+  if debt > capacity and debt > most * 513 / 512 + 10 * scale then
+    return capacity, true
+  end
+  return debt, false
+end
+
+-- Returns the text of a debt, or the number that becomes it.
+local function gcra_text(debt, scale)
+  return scale == 1 and now + debt or string.format('%d.%04d', now + math.floor(debt / scale), debt % scale)
+end
+
+-- Windows: `past count`, or of a sliding counter `past count before`: when the window is past, the permits taken in it, and
+-- those of the window before, which fade. A counter's window is past a length after its end. A window that is reserved for
+-- later decides, in front of the present one, which decides again if all of that is refunded.
+
+-- Returns when a window ends that opens at a moment.
+local function window_end(kind, length, at)
+  return at + length - (kind == 'aligned' and at % length or 0)
+end
+
+-- Returns when the window of a text ends, its permits, those of the window before, and the text of older ones; nil if the text
+-- is not a window.
+local function window_parse(kind, length, text)
+  local fades = kind == 'counter'
+  local past, count, before, older =
+    string.match(text, fades and '^(%d+) (%d+) (%d+)(.*)$' or '^(%d+) (%d+)()(.*)$')
+  if past and #past == 16 and #count < 16 and (not fades or #before < 16) then
+    return past - (fades and length or 0), count + 0, fades and before + 0 or 0, older
+  end
+end
+
+-- Returns the same of the window that a moment is in, or of one that is reserved for later; of an empty one if nothing counts
+-- any more.
+local function window_at(kind, length, at, ends, count, before)
+  if kind == 'counter' and ends <= at then
+    ends, count, before = ends + length, 0, count
+  end
+  if ends <= at or count + before == 0 then
+    return window_end(kind, length, at), 0, 0
+  end
+  return ends, count, before
+end
+
+-- Returns the same of the newest window of a field, and whether the text is damaged, or the window too far ahead: then it is full.
+local function window_read(kind, permits, length, ahead, text)
+  if not text then
+    return now, 0, 0, '', false
+  end
+  local ends, count, before, older = window_parse(kind, length, text)
+  if ends and ends <= now + ahead then
+    return ends, count, before, older, false
+  end
+  -- The present aligned window may be about to end, so the next one is full, too.
+  local full = window_end(kind, length, now) + (kind == 'aligned' and length or 0)
+  return full, math.max(ends and count + before or 0, permits), 0, '', true
+end
+
+-- Returns the first moment from one on at which a cost fits.
+local function window_fits(kind, permits, length, cost, from, ends, count, before)
+  local room = permits - cost
+  if room < 0 then
+    return math.huge
+  elseif count > 0 and ends - length > from then
+    from = ends - length
+  end
+  ends, count, before = window_at(kind, length, from, ends, count, before)
+  local excess = count + before - room
+  if count <= room then
+    ends = ends - length + (excess > 0 and scaled(excess, length, before) or 0)
+  elseif kind == 'counter' then
+    -- In the next window, in which the permits of this one fade.
+    ends = ends + scaled(count - room, length, count)
+  end
+  return math.max(ends, from)
+end
+
+-- Returns how long the permits last, how many are left, and the window that has those of the present.
+local function window_usage(kind, permits, length, ends, count, before)
+  ends, count, before = window_at(kind, length, now, ends, count, before)
+  local reset = count + before > 0 and ends - now + (kind == 'counter' and count > 0 and length or 0) or 0
+  if ends - length > now then
+    return reset, 0, ends, count, before
+  elseif before > 0 then
+    permits = permits - scaled(ends - now, before, length)
+  end
+  return reset, permits > count and permits - count or 0, ends, count, before
+end
+
+local function window_text(kind, length, ends, count, before)
+  if kind == 'counter' then
+    return string.format('%d %d %d', ends + length, count, before)
+  end
+  return string.format('%d %d', ends, count)
+end
+
+-- Returns all windows of a limit, the newest first.
+local function windows_of(limit)
+  local windows = {}
+  for text in string.gmatch(window_text(limit.kind, limit.number, limit.ends, limit.count, limit.before) .. limit.older, '%d[^,]*') do
+    local ends, count, before = window_parse(limit.kind, limit.number, text)
+    local past = ends and ends + (limit.kind == 'counter' and limit.number or 0)
+    windows[#windows + 1] = ends and { ends = ends, past = past, count = count, before = before, text = text }
+  end
+  return windows
+end
+
+-- Charges a cost for a moment.
+local function windows_charge(limit, cost, at)
+  local kind, length = limit.kind, limit.number
+  local ends, count, before = window_at(kind, length, at, limit.ends, limit.count, limit.before)
+  if ends ~= limit.ends then
+    -- Windows that count at present follow the new one. A fifth goes, and the fourth is full from then on.
+    local kept, newest = {}, limit.ends
+    limit.ends, limit.count, limit.before = window_at(kind, length, now, limit.ends, limit.count, limit.before)
+    limit.older = limit.ends == newest and limit.older or ''
+    for _, window in ipairs(limit.count + limit.before > 0 and ends ~= limit.ends and windows_of(limit) or {}) do
+      if window.past > now and #kept == 3 then
+        kept[3] = string.gsub(kept[3], ' %d+', ' 200000000000000', 1)
+      elseif window.past > now then
+        kept[#kept + 1] = ', ' .. window.text
+      end
+    end
+    limit.older = table.concat(kept)
+  end
+  limit.ends, limit.count, limit.before = ends, count + cost, before
+end
+
+-- Logs: element 0 of a list has the newest entry and the sum of all, `at count sum`; the elements behind it are the older
+-- entries, `at count`, the oldest first. Permits of one slot share an entry: at is when the last of them was taken. They count
+-- for a span from the start of the slot.
+
+local function log_end(limit, at)
+  return at - at % limit.number + limit.span
+end
+
+-- Returns the n-th entry, and whether it is the newest, behind all others. One that is damaged ends with the newest.
+local function log_entry(limit, n)
+  local entries = limit.entries
+  if n > #entries and not limit.has_all then
+    local elements = redis.call('LRANGE', limit.key, #entries + 1, #entries + 64)
+    limit.has_all = #elements < 64
+    for _, element in ipairs(elements) do
+      entries[#entries + 1] = element
+    end
+  end
+  if n > #entries then
+    return limit.at, limit.count, true
+  end
+  local at, count = string.match(entries[n], '^(%d+) (%d+)$')
+  if not at or #at ~= 16 or #count > 15 then
+    return limit.at, 0, false
+  end
+  return math.min(at, limit.at), count + 0, false
+end
+
+-- Reads the log, and returns the error of that. One that is damaged or too far ahead is full.
+local function log_read(limit)
+  local list = redis.pcall('LRANGE', limit.key, 0, 3)
+  if list.err then
+    return 'LRANGE: ' .. list.err
+  end
+  limit.entries, limit.has_all, limit.past, limit.is_absent = { unpack(list, 2) }, #list < 4, 0, not list[1]
+  limit.at, limit.count, limit.sum = 0, 0, 0
+  if not list[1] then
+    return nil
+  end
+  local at, count, sum = string.match(list[1], '^(%d+) (%d+) (%d+)$')
+  limit.is_damaged = not at or #at ~= 16 or #sum > 15 or count + 0 > sum + 0 or at + 0 > now + limit.ahead
+  if limit.is_damaged then
+    -- A loose window counts the present slot for less than a whole window.
+    limit.at = now + (limit.kind == 'loose' and -now % limit.number or 0)
+    limit.count = math.max(sum and #sum <= 15 and sum + 0 or 0, limit.permits)
+    limit.sum, limit.entries, limit.has_all, limit.forgets_all = limit.count, {}, true, true
+    return nil
+  end
+  limit.at, limit.count, limit.sum = at + 0, count + 0, sum + 0
+  if log_end(limit, limit.at) <= now then
+    limit.count, limit.sum, limit.entries, limit.has_all, limit.forgets_all = 0, 0, {}, true, true
+    return nil
+  end
+  local ended, permits = log_entry(limit, 1)
+  while log_end(limit, ended) <= now do
+    limit.past, limit.sum = limit.past + 1, math.max(limit.sum - permits, limit.count)
+    ended, permits = log_entry(limit, limit.past + 1)
+  end
+end
+
+-- Returns the first moment from one on at which a cost fits: not before the slot of the last reservation.
+local function log_fits(limit, cost, from)
+  local room, sum, n = limit.permits - cost, limit.sum, limit.past
+  from = math.max(from, limit.at - limit.at % limit.number)
+  while room >= 0 and sum > room do
+    n = n + 1
+    local at, permits, is_newest = log_entry(limit, n)
+    sum, from = is_newest and 0 or sum - permits, math.max(from, log_end(limit, at))
+  end
+  return room < 0 and math.huge or from
+end
+
+-- Charges a cost for a moment, and returns the time of its entry.
+local function log_charge(limit, cost, at)
+  if limit.count > 0 and limit.at - limit.at % limit.number >= at - at % limit.number then
+    limit.at, limit.count = math.max(limit.at, at), limit.count + cost
+  else
+    limit.pushed = limit.count > 0 and string.format('%d %d', limit.at, limit.count)
+    limit.at, limit.count = at, cost
+  end
+  limit.sum = limit.sum + cost
+  return limit.at
+end
+
+-- Returns how long the permits last, and how many are left.
+local function log_usage(limit)
+  local has_begun = limit.at - limit.at % limit.number <= now
+  local reset = limit.count > 0 and log_end(limit, limit.at) - now or 0
+  return reset, has_begun and math.max(limit.permits - limit.sum, 0) or 0
+end
+
+-- Writes the log, and returns the error of a command. A full memory refuses a script's first write alone.
+local function log_write(limit)
+  local key, head = limit.key, string.format('%d %d %d', limit.at, limit.count, limit.sum)
+  local ttl, lasts = redis.call('PTTL', key), math.ceil((log_end(limit, limit.at) - now) / 1000) + 1
+  if limit.is_absent then
+    local pushed = redis.pcall('RPUSH', key, head)
+    if type(pushed) == 'table' then
+      return 'RPUSH: ' .. pushed.err
+    end
+  else
+    -- The last element that is past becomes element 0.
+    local set = redis.pcall('LSET', key, limit.past, head)
+    if set.err then
+      return 'LSET: ' .. set.err
+    end
+    if limit.past > 0 or limit.forgets_all then
+      redis.call('LTRIM', key, limit.past, limit.forgets_all and 0 or -1)
+    end
+    if limit.pushed then
+      redis.call('RPUSH', key, limit.pushed)
+    end
+  end
+  local expires = ttl < lasts and redis.pcall('PEXPIRE', key, lasts + math.ceil(limit.span / 1000))
+  if type(expires) == 'table' and limit.is_absent then
+    redis.call('LTRIM', key, 1, 0)
+  end
+  return type(expires) == 'table' and 'PEXPIRE: ' .. expires.err or nil
+end
+
 local permits, cost, taken_at, at, length = unpack(ARGV, 1, 5)
 permits, cost, taken_at, at, length = math.min(permits, cost), cost + 0, taken_at + 0, at + 0, length + 0
 
--- Each returns how many permits come back to a limit, whether that is the whole charge, and a function that writes the
--- state; nothing if the charge does not count any more.
+-- Each returns how many permits come back to a limit, whether that is the whole charge, and a function that writes the state;
+-- 0 if the charge does not count any more.
 
-local function refund_gcra(limit, latest_key)
-  -- GCRA: a debt in ticks of the quota that wrote it, which drains at that quota's pace until another one charges.
-
-  -- Reads a debt. One that is damaged or from the future is full.
-  local function gcra_read(limit)
-    local digits, decimals = string.gsub((limit.text or '') .. ' ', '%.(%d%d%d%d) ', '%1 ')
-    local tat, increment, reach = string.match(digits, '^(%d+) (%d+) (%d+) $')
-    local scale, debt = decimals > 0 and 10000 or 1, not limit.text and 0 or nil
-    increment, reach = tonumber(increment), tonumber(reach)
-    limit.own_scale = string.find(limit.quota, '.', 1, true) and 10000 or 1
-    -- All three numbers have decimals, or none.
-    if tat and decimals % 3 == 0 and #tat == (scale > 1 and 20 or 16) and increment > 0 and increment <= reach
-      and increment <= 31622400000000 and reach <= math.min(400000000000000 * scale, 2 ^ 53) then
-      debt = math.max((string.sub(tat, 1, 16) - now) * scale + (tonumber(string.sub(tat, 17)) or 0), 0)
-    end
-    limit.is_damaged = not debt or debt > 0 and debt > reach
-    if debt and debt > 0 and string.match(limit.text, ' .*') ~= limit.quota then
-      limit.debt, limit.increment, limit.scale = math.min(debt, reach), increment, scale
-      limit.writer, limit.is_foreign = string.match(limit.text, ' .*'), true
+-- Returns a function that writes a text, or without one removes the field.
+local function write_field(limit, text)
+  return function()
+    if text then
+      redis.call('HSET', limit.key, limit.field, text)
     else
-      limit.debt = limit.is_damaged and limit.permits * limit.number or debt
-      limit.increment, limit.scale, limit.writer = limit.number, limit.own_scale, limit.quota
+      redis.call('HDEL', limit.key, limit.field)
     end
   end
+end
 
-  -- Returns the state as text, and for how long it matters.
-  local function gcra_text(limit)
-    local debt, scale = limit.debt, limit.scale
-    local fraction = scale > 1 and string.format('.%04d', debt % scale) or ''
-    return string.format('%d', now + math.floor(debt / scale)) .. fraction .. limit.writer, math.ceil(debt / scale)
-  end
-
-  gcra_read(limit)
-  if not limit.text or limit.is_damaged or limit.is_foreign then
-    return 0
-  end
+local function refund_gcra(limit, mark, span)
+  local increment, scale = limit.number, limit.extra
+  local debt, is_damaged = gcra_read(limit.text, scale, limit.permits * increment, limit.ahead)
   -- A lease that was granted since may be in the debt of the charge, so that drains until the lease ends.
-  local ends = tonumber(redis.pcall('GET', latest_key)) or 0
-  local drained = now < at and 0 or (math.max(now, ends - length) - at) * limit.scale
-  local given = math.min(limit.number * permits, limit.number * cost - drained, limit.debt)
-  if limit.debt > limit.permits * limit.number then
-    -- Later reservations keep their moments, so what they need does not come back.
-    local most = limit.number * math.min(permits, limit.permits)
-    given = math.min(given, most - limit.debt + limit.mark - (now - taken_at) * limit.scale)
+  local ends = tonumber(redis.call('HGET', limit.key, limit.field .. ':leases') or 0) or 0
+  ends = ends <= now + limit.ahead / scale and ends or 0
+  local drained = now < at and 0 or (math.max(now, ends - length) - at) * scale
+  local given = math.min(increment * permits, increment * cost - drained, debt)
+  if debt > span then
+    -- Later reservations keep their moments, so what they need does not come back: they may be those of another quota.
+    local behind = math.max(debt - mark + (now - taken_at) * scale, 0)
+    local most = behind == 0 and limit.permits * increment or span
+    given = math.min(given, math.min(increment * permits, most) - behind)
   end
-  given = math.max(given, 0)
-  return math.ceil(given / limit.number), given == limit.number * cost, function()
-    limit.debt = limit.debt - given
-    return gcra_text(limit)
-  end
+  given = is_damaged and 0 or math.max(given, 0)
+  local text = debt > given and gcra_text(debt - given, scale) or nil
+  return math.ceil(given / increment), given == increment * cost, write_field(limit, text)
 end
 
-local function refund_window(limit)
-  -- Windows: the permits taken in one window for each length that has charged the key, up to four. A charge counts in each
-  -- of them, and a quota decides by the one of its own length. A window that is reserved follows the present one, which a
-  -- refund of all that is reserved brings back.
-
-  -- Returns when a window ends that opens at a moment.
-  local function window_end(limit, at, length)
-    return at + length - (limit.kind == 'aligned' and at % length or 0)
+local function refund_window(limit, mark)
+  local windows, most, fades, texts, is_damaged = {}, 0, limit.kind == 'counter', {}, nil
+  limit.ends, limit.count, limit.before, limit.older, is_damaged =
+    window_read(limit.kind, limit.permits, limit.number, limit.ahead, limit.text)
+  for _, window in ipairs(limit.text and not is_damaged and windows_of(limit) or {}) do
+    -- The charge is in the window with this end, or in the next one if that fades.
+    local later, count = window.ends - taken_at - mark, nil
+    if later == 0 and window.past > now then
+      count = 'count'
+    elseif fades and later == limit.number and window.ends > now then
+      count = 'before'
+    end
+    local given = count and window[count] < 2e14 and math.min(permits, window[count]) or 0
+    if given > 0 then
+      window[count] = window[count] - given
+    end
+    windows[#windows + 1], most = window, math.max(most, given)
   end
-
-  -- Returns a window as text. Numbers that follow from the others are left out.
-  local function window_element(limit, window)
-    local text = string.format('%d %d %d %d', window.since, window.length, window.reach, window.count)
-    if limit.kind == 'counter' then
-      text = string.format('%s %d', text, window.previous)
-    end
-    if window.shortest == window.length and window.ends == window_end(limit, window.since, window.length) then
-      return text
-    end
-    return string.format('%s %d %d', text, window.shortest, window.ends)
+  while #windows > 1 and windows[1].count == 0 do
+    table.remove(windows, 1)
   end
-
-  -- Returns the window of a text, nil if no quota can have left it.
-  local function window_parse(limit, text)
-    local numbers = {}
-    for number in string.gmatch(text, '%d+') do
-      numbers[#numbers + 1] = number + 0
-    end
-    if limit.kind ~= 'counter' then
-      table.insert(numbers, math.min(5, #numbers + 1), 0)
-    end
-    local since, length, reach, count, previous, shortest, ends = unpack(numbers, 1, 7)
-    if not previous or since < 1e15 or since >= 1e16 or length < 1000 or length > math.min(reach, 31622400000000)
-      or reach > 189734400000000 or math.max(count, previous) > 158112000000000 then
-      return nil
-    end
-    local window = { since = since, length = length, reach = reach, count = count, previous = previous,
-      shortest = shortest or length, ends = ends or window_end(limit, since, length) }
-    return window_element(limit, window) == text and window or nil
-  end
-
-  -- Returns when a window no longer counts. One without permits is reserved, and all of them came back.
-  local function window_over(limit, window)
-    if window.count + window.previous == 0 then
-      return window.ends - window.length
-    end
-    return window.ends + (limit.kind == 'counter' and window.count > 0 and window.length or 0)
-  end
-
-  -- Returns the window that a moment is in, or that begins later; nil if it no longer counts.
-  local function window_at(limit, window, at)
-    if limit.kind == 'counter' and window.ends <= at then
-      window = { since = window.ends, length = window.length, reach = window.reach, count = 0, previous = window.count,
-        shortest = window.shortest, ends = window.ends + window.length }
-    end
-    return window_over(limit, window) > at and window or nil
-  end
-
-  -- Returns a list of windows without those that another window of the same length makes needless.
-  local function window_drop(windows, is_needless)
-    local kept = {}
-    for _, window in ipairs(windows) do
-      local drops = false
-      for _, other in ipairs(windows) do
-        drops = drops or other.length == window.length and is_needless(window, other)
-      end
-      kept[#kept + 1] = not drops and window or nil
-    end
-    return kept
-  end
-
-  -- Returns a list of windows without those that have ended at a moment, and behind which a reserved one has begun.
-  local function window_successors(windows, at)
-    return window_drop(windows, function(window, other)
-      return window.ends <= at and other.ends == window.ends + window.length
-    end)
-  end
-
-  -- Returns the windows as text, and for how long they matter.
-  local function window_text(limit)
-    local texts, lasts = {}, 0
-    for n, window in ipairs(limit.windows) do
-      texts[n] = window_element(limit, window)
-      local present = window_at(limit, window, now)
-      lasts = math.max(lasts, present and window_over(limit, present) - now or 0)
-    end
-    return table.concat(texts, ', '), lasts
-  end
-
-  local windows, counts, most, least = {}, {}, 0, math.huge
-  for element in string.gmatch((limit.text or '') .. ', ', '(.-), ') do
-    local window = window_parse(limit, element)
-    if not window or window.ends > now + window.reach or #windows == 4 then
-      return 0
-    end
-    windows[#windows + 1] = window
-  end
-  windows = window_successors(windows, now)
   for n, window in ipairs(windows) do
-    local present, count = window_at(limit, window, now), nil
-    if present and present.length == limit.number then
-      -- The end distinguishes the window of the charge from one that opened after a reset.
-      local later = present.ends - taken_at - limit.mark
-      count = later == 0 and 'count' or limit.kind == 'counter' and later == present.length and 'previous'
-    elseif present and at < present.ends and at >= present.ends - 2 * present.length then
-      count = at >= present.ends - present.length and 'count' or 'previous'
-    end
-    windows[n], counts[n] = count and present or window, count or false
-    if count then
-      local given = math.min(permits, present[count])
-      most, least = math.max(most, given), math.min(least, given)
-    end
+    texts[n] = window_text(limit.kind, limit.number, window.ends, window.count, window.before)
   end
-  return most, least == cost, function()
-    for n, window in ipairs(windows) do
-      if counts[n] then
-        window[counts[n]] = window[counts[n]] - math.min(permits, window[counts[n]])
-      end
-    end
-    -- A reserved window that has not begun and has no permits, if the one before is known.
-    limit.windows = window_drop(windows, function(window, other)
-      return window.count == 0 and window.ends - window.length > now and other.ends < window.ends
-    end)
-    return window_text(limit)
-  end
+  local counts = windows[1] and windows[1].count + windows[1].before > 0
+  return most, most == cost, write_field(limit, counts and table.concat(texts, ', ') or nil)
 end
 
-local function refund_log(limit)
-  -- Logs: the newest entry, and the older ones of the list, which are read as needed. The quotas of different spans that
-  -- have charged the key are its writers, up to four.
-
-  -- Returns when permits that were taken at a moment do not count any more: for each of the writers.
-  local function log_over(log, at)
-    local over = 0
-    for _, writer in ipairs(log.writers) do
-      local last = math.min(at, writer.newest)
-      over = math.max(over, last - last % writer.slot + writer.span)
-    end
-    return over
-  end
-
-  -- Returns when an entry does not count any more for a quota.
-  local function log_end(limit, entry)
-    return math.min(entry.at - entry.at % limit.slot + limit.span, log_over(limit.log, entry.at))
-  end
-
-  -- Returns the n-th of the older entries, and behind them the newest. A damaged one ends with the newest, and frees nothing.
-  local function log_entry(log, n)
-    if n > log.length then
-      return log.newest
-    end
-    if not log.older[n] then
-      local first = n - (n - 1) % 64
-      for place, element in ipairs(redis.call('LRANGE', log.key, first, first + 63)) do
-        local at, count = string.match(element, '^(%d+) (%d+)$')
-        log.older[first + place - 1] = { at = at and #at == 16 and math.min(at, log.newest.at) or log.newest.at,
-          count = at and #at == 16 and count + 0 or 0 }
-      end
-    end
-    return log.older[n]
-  end
-
-  -- Returns element 0. The only writer has charged the newest entry.
-  local function log_head(log)
-    local text = string.format('%d %d %d %d', log.newest.at, log.newest.count, log.total, log.largest)
-    for _, writer in ipairs(log.writers) do
-      if #log.writers == 1 then
-        return string.format('%s %d %d %d', text, writer.slot, writer.span, writer.horizon)
-      end
-      text = string.format('%s, %d %d %d %d', text, writer.slot, writer.span, writer.horizon, writer.newest)
-    end
-    return text
-  end
-
-  -- Returns the log of element 0, nil if no quota can have left it.
-  local function log_parse(head)
-    local numbers, log = {}, { writers = {} }
-    for number in string.gmatch(head, '%d+') do
-      numbers[#numbers + 1] = number + 0
-    end
-    log.newest, log.total, log.largest = { at = numbers[1], count = numbers[2] }, numbers[3], numbers[4]
-    for n = 5, #numbers, 4 do
-      local slot, span, horizon, newest = numbers[n], numbers[n + 1], numbers[n + 2], numbers[n + 3] or numbers[1]
-      if slot == 0 or not horizon or slot > span or span > 64000000000000 or horizon > 158112000000000 then
-        return nil
-      end
-      log.writers[#log.writers + 1] = { slot = slot, span = span, horizon = horizon, newest = newest }
-    end
-    local is_valid = numbers[7] and numbers[1] >= 1e15 and numbers[1] < 1e16 and #log.writers <= 4 and numbers[2] <= numbers[3]
-      and math.max(numbers[3], numbers[4]) <= 2 ^ 53
-    return is_valid and log_head(log) == head and log or nil
-  end
-
-  -- Returns the log of a list with this element 0, of which the `dropped` oldest elements behind it have ended; nil if it is
-  -- damaged or from the future.
-  local function log_open(key, head)
-    local log, reach = log_parse(head), 0
-    for _, writer in ipairs(log and log.writers or {}) do
-      reach = math.max(reach, writer.horizon, writer.slot)
-    end
-    if not log or log.newest.at > now + reach then
-      return nil, log
-    end
-    log.key, log.older, log.length = key, {}, redis.call('LLEN', key) - 1
-    -- How many have ended is found by doubling a step, and then by bisection.
-    local low, step = 0, 1
-    while low + step <= log.length and log_over(log, log_entry(log, low + step).at) <= now do
-      low, step = low + step, step * 2
-    end
-    while step > 1 do
-      step = step / 2
-      if low + step <= log.length and log_over(log, log_entry(log, low + step).at) <= now then
-        low = low + step
-      end
-    end
-    log.dropped = low
-    -- Those that have ended are subtracted, or the others added up, whichever are fewer.
-    if low * 2 < log.length then
-      for n = 1, low do
-        log.total = math.max(log.total - log_entry(log, n).count, log.newest.count)
-      end
-      return log
-    end
-    log.total = log.newest.count
-    for n = low + 1, log.length do
-      log.total = log.total + log_entry(log, n).count
-    end
-    return log
-  end
-
-  local log = limit.text and log_open(limit.key, limit.text)
-  if not log then
+local function refund_log(limit, mark)
+  if log_read(limit) or limit.count == 0 or limit.is_damaged then
     return 0
   end
-  local slot, span = string.match(limit.quota, '(%d+) (%d+)')
-  local mark, low, high = taken_at + limit.mark, log.dropped + 1, log.length + 1
+  local length = redis.call('LLEN', limit.key) - 1
+  local function entry(n)
+    local words = n > length and string.format('%d %d', limit.at, limit.count) or redis.call('LINDEX', limit.key, n)
+    local taken, count = string.match(words, '^(%d+) (%d+)$')
+    return taken and taken + 0 or limit.at, count and count + 0 or 0
+  end
+  mark = taken_at + mark
+  local low, high = limit.past + 1, length + 1
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if log_entry(log, middle).at >= mark then
+    if entry(middle) >= mark then
       high = middle
     else
       low = middle + 1
     end
   end
-  local entry = log_entry(log, low)
-  local begins = entry.at - entry.at % slot
-  if entry.at < mark or begins ~= mark - mark % slot or begins + span <= now or log_over(log, log.newest.at) <= now then
-    return 0
-  end
-  local given = math.min(permits, entry.count)
+  local taken, count = entry(low)
+  local is_own = taken >= mark and taken - taken % limit.number == mark - mark % limit.number
+  local given = is_own and log_end(limit, taken) > now and math.min(permits, count) or 0
   return given, given == cost, function()
-    local key = limit.key
-    log.total, entry.count = log.total - given, entry.count - given
-    local is_newest, is_empty = low > log.length, entry.count == 0
-    if log.total == 0 or is_newest and is_empty and log.length == log.dropped then
-      redis.call('DEL', key)
+    local key, is_newest, is_empty = limit.key, low > length, count == given
+    -- Of the others, it keeps also those that are past.
+    local sum = string.match(redis.call('LINDEX', key, 0), '%d+$') - given
+    if limit.sum == given then
+      redis.call('UNLINK', key)
       return
     elseif is_newest and is_empty then
-      log.newest = log_entry(log, log.length)
-    elseif not is_newest then
-      redis.call('LSET', key, low, is_empty and 'refunded' or string.format('%d %d', entry.at, entry.count))
-    end
-    if log.dropped > 0 then
-      redis.call('LTRIM', key, log.dropped, -1)
-    end
-    redis.call('LSET', key, 0, log_head(log))
-    if is_empty and is_newest then
+      limit.at, limit.count = entry(length)
       redis.call('LTRIM', key, 0, -2)
+    elseif is_newest then
+      limit.count = count - given
     elseif is_empty then
+      redis.call('LSET', key, low, 'refunded')
       redis.call('LREM', key, -1, 'refunded')
+    else
+      redis.call('LSET', key, low, string.format('%d %d', taken, count - given))
     end
+    redis.call('LSET', key, 0, string.format('%d %d %d', limit.at, limit.count, sum))
   end
 end
 
-local count, most, is_whole, refunds = #KEYS / 2, 0, now >= taken_at, {}
-for n = 1, count do
-  local kind, quota, limit_permits, number, mark = unpack(ARGV, 5 * n + 1, 5 * n + 5)
-  local is_log = kind == 'loose' or kind == 'strict'
-  local limit = { key = KEYS[n], kind = kind, quota = quota, permits = limit_permits + 0, number = number + 0, mark = mark + 0 }
-  limit.text = is_log and redis.call('LRANGE', KEYS[n], 0, 0)[1] or not is_log and redis.call('GET', KEYS[n]) or nil
-  local refund = kind == 'gcra' and refund_gcra or is_log and refund_log or refund_window
-  local given, is_all, write = refund(limit, KEYS[count + n])
-  most, is_whole, refunds[n] = math.max(most, given), is_whole and is_all or false, given > 0 and write
+local refund_of = { gcra = refund_gcra, loose = refund_log, strict = refund_log }
+local most, is_whole, writes, key = 0, now >= taken_at, {}, #KEYS
+for n = #ARGV - 7, 6, -8 do
+  -- From the last limit on, because the hash comes before the logs.
+  local kind, field, of_limit, number, ahead, extra, mark, span = unpack(ARGV, n, n + 7)
+  local limit = { kind = kind, field = field, permits = of_limit + 0, number = number + 0, ahead = ahead + 0 }
+  limit.extra, limit.span, limit.key = extra + 0, extra + 0, KEYS[1]
+  if kind == 'loose' or kind == 'strict' then
+    limit.key, key = KEYS[key], key - 1
+  else
+    limit.text = redis.call('HGET', limit.key, field)
+  end
+  local given, is_all, write = (refund_of[kind] or refund_window)(limit, mark + 0, span + 0)
+  most, is_whole, writes[#writes + 1] = math.max(most, given), is_whole and is_all, given > 0 and write or nil
 end
 -- Charged later than now: the clock has stepped back.
 if now < taken_at or now < at and not is_whole then
   return 0
 end
-for n = 1, count do
-  local text, lasts
-  if refunds[n] then
-    text, lasts = refunds[n]()
-  end
-  if text and lasts > 0 then
-    redis.call('SET', KEYS[n], text, 'PX', math.ceil(lasts / 1000) + 1)
-  elseif text then
-    redis.call('DEL', KEYS[n])
-  end
+for _, write in ipairs(writes) do
+  write()
 end
 return most

@@ -1,6 +1,6 @@
 -- Script  reset: makes a subject fresh.
 --
--- KEYS    the keys of the subject's limits, and those of the latest ends of their leases
+-- KEYS    the hash and the lists of the subject
 -- Reply   how many existed
--- Costs   DEL
-return redis.call('DEL', unpack(KEYS))
+-- Costs   UNLINK
+return redis.call('UNLINK', unpack(KEYS))

@@ -3,10 +3,10 @@
 use std::{ffi::OsString, fs, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use limiter_core::{Key, Limit, Policy};
+use limiter_core::{Key, Policy};
 use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with};
 
-use crate::{Failure, subject::StoredKey, tls};
+use crate::{Failure, limits::Limits, tls};
 
 /// Checks a Redis or Valkey server that keeps rate limits, and explains, ranks and resets their states.
 #[derive(Debug, Parser)]
@@ -45,9 +45,6 @@ pub(crate) struct Server {
     /// A PEM file with the private key of --cert
     #[arg(long, global = true, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
 }
 
 /// A command.
@@ -56,10 +53,15 @@ pub(crate) enum Command {
     /// Check whether the server is configured to keep limits, and report what to change
     Report,
     /// Print what is stored of a subject, and what it means
-    Explain(Target),
-    /// List the subjects with the most permits in use, or closest to their limit
+    Explain {
+        #[command(flatten)]
+        target: Target,
+        #[command(flatten)]
+        limits: LimitsFile,
+    },
+    /// List the subjects that are closest to their limit
     Top(Top),
-    /// Make a subject fresh: delete its state
+    /// Delete what is stored of a subject, so that all its permits are free
     Reset(Target),
     /// List the scripts that limiters send, by the digests that SLOWLOG and errors show. With a server, also
     /// whether it has them
@@ -78,15 +80,19 @@ pub(crate) struct Target {
     /// The subject is a secret, so its key is a keyed digest
     #[arg(long, requires = "name")]
     pub(crate) secret: bool,
-    #[command(flatten)]
-    pub(crate) policy: PolicyOf,
+    /// The name of the policy that the limiter was built with, which is not that of a tier
+    #[arg(long)]
+    pub(crate) name: Option<String>,
 }
 
 /// Which subjects to list.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
+    /// The name of the policy that the limiter was built with, which is not that of a tier
+    #[arg(long)]
+    pub(crate) name: Option<String>,
     #[command(flatten)]
-    pub(crate) policy: PolicyOf,
+    pub(crate) limits: LimitsFile,
     /// How many subjects to list, at most 1000
     #[arg(
         long,
@@ -108,16 +114,13 @@ pub(crate) struct Top {
     pub(crate) max_seconds: u64,
 }
 
-/// The policy whose states are read.
+/// The limits by which permits are counted.
 #[derive(Args, Debug)]
-pub(crate) struct PolicyOf {
-    /// The name of the policy that the limiter was built with, which is not that of a tier
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// The policy's limit, such as "100/min" or "5/min by sliding-log". Repeat it for several limits, each with
-    /// its name, such as "hourly=100/h"
-    #[arg(long, value_name = "[NAME=]LIMIT")]
-    quota: Vec<String>,
+pub(crate) struct LimitsFile {
+    /// The TOML file from which the service loads its limits, to count permits by them. They may be in its table
+    /// `limits`
+    #[arg(long, value_name = "FILE")]
+    limits: Option<PathBuf>,
 }
 
 /// What a program passes as the key of a check.
@@ -155,23 +158,21 @@ impl Server {
         Ok(connect_with(url, &options).await?)
     }
 
-    /// Returns the stored keys of a subject up to the policy's name, which all of them have in common.
-    pub(crate) fn key_begin<'a>(
+    /// Returns the key of a subject's hash, with which the keys of its lists begin.
+    pub(crate) fn hash_key<'a>(
         &self,
         connection: &Connection,
         policy: &str,
         subject: impl Into<Key<'a>>,
     ) -> Result<Vec<u8>, Failure> {
-        // Any quota will do.
+        // Any quota that is not a log's has the same hash.
         let policy = Policy::parse(policy, "1/s")?;
         let mut builder = RedisLimiter::builder(policy).prefix(&self.prefix);
         if let Some(secret) = self.key_secret()? {
             builder = builder.key_secret(secret);
         }
         let limiter = builder.build_on(connection.clone())?;
-        let mut key = limiter.stored_keys(subject)?.swap_remove(0);
-        key.truncate(key.iter().rposition(|byte| *byte == b':').unwrap_or(0));
-        Ok(key)
+        Ok(limiter.stored_keys(subject)?.swap_remove(0))
     }
 
     pub(crate) fn has_key_secret(&self) -> Result<bool, Failure> {
@@ -189,42 +190,9 @@ impl Server {
     }
 }
 
-impl PolicyOf {
-    pub(crate) const fn has_quotas(&self) -> bool {
-        !self.quota.is_empty()
-    }
-
-    /// Returns the limits of the policy of this name that are given, if any, each with its name unless it is
-    /// the only one or has the policy's name, as in keys.
-    pub(crate) fn limits(&self, policy: &str) -> Result<Vec<(Option<String>, Limit)>, Failure> {
-        if !self.has_quotas() {
-            return Ok(Vec::new());
-        }
-        let limits = self.quota.iter().map(|quota| match quota.split_once('=') {
-            Some((name, limit)) => Ok(Policy::parse(name, limit)?),
-            None if self.is_any() => Ok(Policy::parse(policy, quota)?),
-            None => Err(Failure::Usage(format!(
-                "invalid --quota {quota:?}: it has no name, and the keys of several limits contain their \
-                 names; give its name, such as --quota \"hourly={quota}\""
-            ))),
-        });
-        let limits = Policy::all_of(policy, limits.collect::<Result<Vec<_>, _>>()?)?;
-        let limits = limits.limits().iter().map(|limit| {
-            let name = Some(limit.name()).filter(|name| *name != policy);
-            (name.map(str::to_owned), limit.clone())
-        });
-        Ok(limits.collect())
-    }
-
-    /// Returns the limit that is given for a key.
-    pub(crate) fn limit_of(&self, key: &StoredKey) -> Result<Option<Limit>, Failure> {
-        let mut limits = self.limits(&key.policy)?.into_iter();
-        let found = limits.find(|(name, _)| self.is_any() || *name == key.limit);
-        Ok(found.map(|(_, limit)| limit))
-    }
-
-    /// Returns whether one limit is given, without a name.
-    fn is_any(&self) -> bool {
-        matches!(self.quota.as_slice(), [quota] if !quota.contains('='))
+impl LimitsFile {
+    /// Returns the limits of the service, none if no file is given.
+    pub(crate) fn read(&self) -> Result<Limits, Failure> {
+        self.limits.as_deref().map_or_else(|| Ok(Limits::default()), Limits::read)
     }
 }

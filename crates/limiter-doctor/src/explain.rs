@@ -1,18 +1,18 @@
-//! `explain`: what is stored at a key, and what it means.
+//! `explain`: what is stored of a subject, and what it means.
 
 use std::time::Duration;
 
-use limiter_core::Limit;
 use limiter_redis::{Connection, LEASES, ScriptCall, ScriptClient as _, ScriptReply};
-use serde_json::{Value as Json, json};
 
 use crate::{
     Failure, Outcome,
-    arguments::{Server, Target},
+    arguments::{LimitsFile, Server, Target},
     block::BlockState,
-    read::{READ, Stored, WITHIN, invalid, time},
-    state::{Field, State, Value, decode, span_of},
-    stored::{Family, UnknownFamily, parse_leases},
+    identity::Identity,
+    limits::Limits,
+    read::{READ, Stored, Value, WITHIN, arguments, invalid, time},
+    state::{InFlight, State, number},
+    subject::{Content, StoredKey},
     target::{self, Found, REPLACED, Targets},
     words,
 };
@@ -20,70 +20,45 @@ use crate::{
 /// Reads one key.
 const EXPLAIN: &str = "return { time[1], time[2], read(KEYS[1], ARGV[1], ARGV[2]) }";
 
-/// What was read of a limit.
-struct Explained {
-    found: Found,
-    /// The server's time, in microseconds.
-    now: u64,
-    stored: Stored,
-    /// What is stored beside a key of GCRA.
-    leases: Option<Stored>,
-}
-
-pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
+pub(crate) async fn run(
+    server: &Server,
+    target: &Target,
+    limits: &LimitsFile,
+) -> Result<Outcome, Failure> {
+    let limits = limits.read()?;
     let connection = server.connect().await?;
     let Targets { keys, searched, note, may_be_replaced } =
-        target::find(server, &connection, target).await?;
-    let mut read = Vec::new();
-    for found in keys {
-        let (now, stored) = read_key(&connection, found.key.clone(), found.limit.as_ref()).await?;
-        // In a cluster, a call of two keys fails while their slot is migrated.
-        let leases = match found.parts.family() {
-            Ok(Family::Gcra) => {
-                let key = [&found.key, LEASES.as_bytes()].concat();
-                Some(read_key(&connection, key, None).await?.1).filter(Stored::exists)
-            }
-            _ => None,
-        };
-        read.push(Explained { found, now, stored, leases });
+        target::find(server, &connection, target, &limits).await?;
+    let mut explained = Vec::new();
+    for Found { key, parts } in keys {
+        let (now, stored) = read_key(&connection, key.clone(), &parts).await?;
+        // It may have expired since it was found.
+        if stored.exists() {
+            explained.push(Explained::of(&key, &parts, &stored, &limits, now));
+        }
     }
-    read.retain(|it| it.exists() || !it.found.is_of_block);
-    // Of the address and the network of an IPv6 client, only one may be stored.
-    if read.iter().any(Explained::exists) {
-        read.retain(Explained::exists);
-    } else if may_be_replaced {
-        let text = format!("PROBLEM: {REPLACED}");
-        return Ok(Outcome {
-            text,
-            json: json!({ "keys": [], "problem": REPLACED }),
-            has_problem: true,
-        });
+    let has_problem = explained.iter().any(|key| key.has_problem);
+    let mut texts: Vec<_> = explained.into_iter().map(|key| key.text).collect();
+    if texts.is_empty() && may_be_replaced {
+        return Ok(Outcome { text: format!("PROBLEM: {REPLACED}"), has_problem: true });
     }
-    let explained: Vec<_> = read.iter().map(Explained::outcome).collect();
-    let mut texts: Vec<_> = explained.iter().map(|key| key.text.as_str()).collect();
-    let nothing = format!("No key begins with {}\n\n{NOTHING_STORED}", searched.join(" or "));
     if texts.is_empty() {
-        texts.push(&nothing);
+        texts.push(format!("No key begins with {}\n\n{NOTHING_STORED}", searched.join(" or ")));
     }
     if !note.is_empty() {
-        texts.insert(0, &note);
+        texts.insert(0, note);
     }
-    let text = texts.join("\n");
-    let has_problem = explained.iter().any(|key| key.has_problem);
-    let json = explained.into_iter().map(|key| key.json).collect::<Vec<_>>();
-    Ok(Outcome { text, json: json!({ "keys": json }), has_problem })
+    Ok(Outcome { text: texts.join("\n"), has_problem })
 }
 
-/// Returns the server's time, and what is stored at a key. The entries of a list are read as a limit counts them.
+/// Returns the server's time, and what is stored at a key.
 async fn read_key(
     connection: &Connection,
     key: Vec<u8>,
-    limit: Option<&Limit>,
+    parts: &StoredKey,
 ) -> Result<(u64, Stored), Failure> {
     let mut call = ScriptCall::new(&[READ, EXPLAIN].concat(), vec![key.into()]);
-    if let Some((slot, span)) = limit.and_then(span_of) {
-        call.arguments = [slot, span].map(|time| time.to_string().into()).into();
-    }
+    call.arguments = arguments(&parts.content).map(Into::into).into();
     let reply = connection.run(&call, WITHIN).await?;
     let read = || {
         let ScriptReply::Array(items) = &reply else { return None };
@@ -93,182 +68,146 @@ async fn read_key(
     Ok(read().ok_or_else(|| invalid(&reply))?)
 }
 
+/// What a key means, in words.
+struct Explained {
+    text: String,
+    has_problem: bool,
+}
+
 impl Explained {
-    fn exists(&self) -> bool {
-        self.stored.exists() || self.leases.is_some()
-    }
-
-    /// Returns the state, and what is wrong with the key.
-    fn state(&self) -> (Option<State>, Option<&'static str>) {
-        let Self { found, now, stored, .. } = self;
-        match found.parts.family() {
-            Err(why) => (None, Some(undecodable(why))),
-            Ok(_) if !stored.exists() => (None, None),
-            Ok(family) if !stored.is_of(family) => (None, Some(WRONG_TYPE)),
-            Ok(family) => {
-                let state = decode(family, &stored.value, found.limit.as_ref(), *now);
-                (Some(state), stored.expires_in.is_none().then_some(NO_EXPIRY))
+    fn of(key: &[u8], parts: &StoredKey, stored: &Stored, limits: &Limits, now: u64) -> Self {
+        let mut out = Self { text: format!("{}\n", words::text(key)), has_problem: false };
+        out.line("subject", &format!("{} ({})", parts.subject, parts.subject.kind()));
+        out.line("policy", &parts.policy);
+        if let Some(expires_in) = stored.expires_in {
+            out.line("expires", &format!("in {}", words::time(expires_in)));
+        }
+        match (&parts.content, &stored.value) {
+            (Content::Hash, Value::Hash(fields)) => {
+                for (field, text) in fields {
+                    // Leases are explained with their limit.
+                    if field.strip_suffix(LEASES).is_none_or(|it| Identity::parse(it).is_none()) {
+                        out.field(parts, field, text, fields, limits, now);
+                    }
+                }
             }
+            (Content::Log(identity), Value::List(log)) => {
+                let state = State::of_log(identity, log, now);
+                out.state(parts, identity, &state, limits);
+                out.stored(&log.head);
+            }
+            (Content::InFlight, Value::Set(permits)) => out.in_flight(&InFlight::of(permits, now)),
+            (Content::Unknown, _) => out.problem(UNKNOWN),
+            (Content::InFlight, _) => out.problem(WRONG_TYPE_IN_FLIGHT),
+            _ => out.problem(WRONG_TYPE),
         }
+        if stored.expires_in.is_none() && parts.content != Content::Unknown {
+            out.problem(NO_EXPIRY);
+        }
+        out
     }
 
-    /// Returns how long the latest lease lasts, and what is wrong with the key of the leases.
-    fn leases(&self) -> (Option<Duration>, Option<&'static str>) {
-        let Some(leases) = &self.leases else { return (None, None) };
-        let end = match &leases.value {
-            Value::Text(text) => parse_leases(text),
-            _ => None,
-        };
-        let problem = if end.is_none() {
-            Some(NO_LEASES)
-        } else {
-            leases.expires_in.is_none().then_some(LEASES_WITHOUT_EXPIRY)
-        };
-        (end.map(|end| Duration::from_micros(end.saturating_sub(self.now))), problem)
+    fn line(&mut self, name: &str, value: &str) {
+        self.text += &format!("  {name:8} {value}\n");
     }
 
-    fn outcome(&self) -> Outcome {
-        let Found { key, parts, limit, .. } = &self.found;
-        let (exists, expires_in) = (self.stored.exists(), self.stored.expires_in);
-        let permits = limit.as_ref().map(|limit| limit.quota().burst());
-        let ((state, problem), (leases_end, problem_of_leases)) = (self.state(), self.leases());
-        let problems = [problem, problem_of_leases].into_iter().flatten();
-        let problem = problems.clone().collect::<Vec<_>>().join(" ");
-        let block = BlockState::of(parts);
+    fn problem(&mut self, problem: &str) {
+        self.text += &format!("\nPROBLEM: {problem}\n");
+        self.has_problem = true;
+    }
 
-        let key = words::text(key);
-        let mut text = format!("{key}\n");
-        let mut line = |name: &str, value: &str| text += &format!("  {name:10} {value}\n");
-        line("subject", &format!("{} ({})", parts.subject, parts.subject.kind()));
-        line("policy", &parts.policy);
-        if let Some(limit) = &parts.limit {
-            line("limit", limit);
-        }
-        line("algorithm", parts.algorithm());
-        if let (Some(block), Some(state)) =
-            (block, state.as_ref().filter(|it| it.problem.is_none()))
-        {
-            line("block", &block.words(state, permits));
-        }
-        if let Some(expires_in) = expires_in {
-            line("expires", &format!("in {}", words::time(expires_in)));
-        }
-        match leases_end {
-            Some(Duration::ZERO) => line("leases", "all have ended"),
-            Some(end) => line("leases", &format!("the latest ends in {}", words::time(end))),
+    /// Adds a limit that is a field of the hash.
+    fn field(
+        &mut self,
+        parts: &StoredKey,
+        field: &str,
+        text: &str,
+        fields: &[(String, String)],
+        limits: &Limits,
+        now: u64,
+    ) {
+        let identity = Identity::parse(field).filter(|identity| !identity.family.is_log());
+        let Some(identity) = identity else {
+            self.text += &format!("\n{field:?}\n");
+            return self.problem(UNKNOWN_FIELD);
+        };
+        self.state(parts, &identity, &State::of_field(&identity, text, now), limits);
+        let leases = fields.iter().find(|(name, _)| name.strip_suffix(LEASES) == Some(field));
+        match leases.map(|(_, end)| lease_left(&identity, end, now)) {
+            Some(Some(Duration::ZERO)) => self.line("leases", "all have ended"),
+            Some(Some(left)) => {
+                self.line("leases", &format!("the latest ends in {}", words::time(left)));
+            }
+            Some(None) => self.problem(NO_LEASES),
             None => {}
         }
-        if !exists {
-            text += &format!("\n{NOTHING_STORED}");
+        self.stored(text);
+    }
+
+    /// Adds what a limit has in use.
+    fn state(&mut self, parts: &StoredKey, identity: &Identity, state: &State, limits: &Limits) {
+        self.text += &format!("\n{}\n", identity.text);
+        if let Some(problem) = state.problem {
+            return self.problem(problem);
         }
-        if let Some(state) = &state {
-            text += &format!("\n{}", words_of(parts.algorithm(), state, permits));
+        if let Some(words) = BlockState::of(parts).and_then(|block| block.words(state)) {
+            self.text += &format!("  {words}\n");
         }
-        for problem in problems {
-            text += &format!("\nPROBLEM: {problem}\n");
+        let counted = limits.of(&parts.policy, identity);
+        if counted.is_empty() {
+            self.text += &format!("  {}\n", state.sentence(None));
         }
-        let json = json!({
-            "key": key,
-            "subject": parts.subject.json(),
-            "policy": parts.policy,
-            "limit": parts.limit,
-            "algorithm": parts.algorithm(),
-            "block": block.map(BlockState::name),
-            "exists": exists,
-            "expires_in_ms": expires_in.map(millis),
-            "leases_end_in_ms": leases_end.map(millis),
-            "state": state.as_ref().map(|state| json_of(state, permits)),
-            "problem": Some(&problem).filter(|problem| !problem.is_empty()),
-        });
-        let has_problem = !problem.is_empty() || state.is_some_and(|it| it.problem.is_some());
-        Outcome { text, json, has_problem }
+        for it in counted {
+            let tier = it.tier.map(|tier| format!("tier {tier}: ")).unwrap_or_default();
+            self.text += &format!("  {tier}{}\n", state.sentence(Some(it.limit)));
+        }
+        for note in &state.notes {
+            self.text += &format!("  {note}\n");
+        }
+    }
+
+    fn stored(&mut self, text: &str) {
+        self.line("stored", &format!("{text:?}"));
+    }
+
+    fn in_flight(&mut self, set: &InFlight) {
+        self.text += "\nrequests in flight\n";
+        for line in &set.lines {
+            self.text += &format!("  {line}\n");
+        }
+        if let Some(problem) = set.problem {
+            self.problem(problem);
+        }
     }
 }
 
-const NOTHING_STORED: &str = "Nothing is stored: the subject is fresh. If it should not be, check the \
-                              subject, the --kind, the --prefix, the policy's name and, with --quota, its \
-                              algorithm. IPv6 clients are stored as their network: if that \
-                              is not a /64, give it, such as 2001:db8:1::/56.\n";
+/// Returns how long the latest lease of a limit lasts, `None` if that is not stored.
+pub(crate) fn lease_left(identity: &Identity, end: &str, now: u64) -> Option<Duration> {
+    let end = number(end).filter(|_| end.len() == 16)?;
+    let left = Duration::from_micros(end.saturating_sub(now));
+    // What permits add is rounded up by less than a thousandth.
+    (left <= identity.span * 1_001 / 1_000 + identity.horizon()).then_some(left)
+}
+
+const NOTHING_STORED: &str = "Nothing is stored: no permits are in use. If there should be some, check the subject, the \
+                              --kind, the --prefix and the policy's name. IPv6 clients are stored as their network: if \
+                              that is not a /64, give it, such as 2001:db8:1::/56.\n";
 
 const NO_EXPIRY: &str = "The key has no expiry. Only PERSIST, RESTORE or another program can cause this. The next \
                          admission of the subject sets one; refusals and peeks don't. If the subject is not in \
                          use any more, reset it.";
 
-const LEASES_WITHOUT_EXPIRY: &str = "The key of its leases has no expiry. Only PERSIST, RESTORE or another program \
-                                     can cause this. The next lease sets one. If the subject is not in use any \
-                                     more, reset it.";
+const NO_LEASES: &str = "The end of its leases is a value that no limiter writes, or too far ahead. Refunds ignore it. \
+                         Find out which program wrote it, then reset the subject.";
 
-const NO_LEASES: &str = "The key of its leases has a value that no limiter writes. Find out which program wrote it, \
-                         then reset the subject.";
+const WRONG_TYPE: &str = "The key has a type that limiters never write, so checks of the subject fail with WRONGTYPE. \
+                          Find out which program wrote it, then reset the subject.";
 
-const WRONG_TYPE: &str = "The key has a type that this algorithm never writes, so checks of the subject \
-                          fail with WRONGTYPE. Find out which program wrote it, then reset the subject.";
+const WRONG_TYPE_IN_FLIGHT: &str = "The key has a type that limiters never write, so requests of the subject fail with \
+                                    WRONGTYPE. Find out which program wrote it, then reset the subject.";
 
-/// Returns why a key can't be decoded, and what to do.
-const fn undecodable(why: UnknownFamily) -> &'static str {
-    match why {
-        UnknownFamily::Older => {
-            "The key has a form of an older version of limiter-redis. Limiters of this version have keys of \
-             another name, and don't read it. It expires by itself."
-        }
-        UnknownFamily::Newer => {
-            "The key has a form of a newer version of limiter-redis. Use limiter-doctor of that version."
-        }
-        UnknownFamily::NoAlgorithm => {
-            "No algorithm has such keys. Find out which program wrote it, and use a prefix that nothing \
-             else uses."
-        }
-    }
-}
+const UNKNOWN: &str = "No limiter of this version has such keys. Find out which program wrote it, and use a prefix that \
+                       nothing else uses.";
 
-fn words_of(algorithm: &str, state: &State, limit: Option<u64>) -> String {
-    let State { text, fields, used, is_exact, fresh_in, problem, .. } = state;
-    if let Some(problem) = problem {
-        return format!("{algorithm}: {text:?}\nPROBLEM: {problem}\n") + &words_of_fields(fields);
-    }
-    if let Some(words) = state.words_of_in_flight() {
-        return format!("{algorithm}: {words}{}", words_of_fields(fields));
-    }
-    let (most, least) = if *is_exact { ("", "") } else { ("at most ", "at least ") };
-    let mut out = format!("{algorithm}: {most}");
-    match limit {
-        Some(limit) => {
-            let left = limit.saturating_sub(*used);
-            out += &format!("{used} of {} in use, and {least}{left} left", words::permits(limit));
-        }
-        None => out += &format!("{} in use", words::permits(*used)),
-    }
-    out += &match fresh_in.is_zero() {
-        true => ": the limit is fresh.\n".to_owned(),
-        false => format!(". The limit is fresh in {}.\n", words::time(*fresh_in)),
-    };
-    out + &format!("  stored     {text:?}\n") + &words_of_fields(fields)
-}
-
-fn words_of_fields(fields: &[Field]) -> String {
-    let width = fields.iter().map(|field| field.value.len()).max().unwrap_or(0);
-    let line =
-        |field: &Field| format!("  {:10} {:width$}  {}\n", field.name, field.value, field.meaning);
-    fields.iter().map(line).collect()
-}
-
-fn json_of(state: &State, limit: Option<u64>) -> Json {
-    let fields = state
-        .fields
-        .iter()
-        .map(|field| json!({ "name": field.name, "value": field.value, "meaning": field.meaning }));
-    json!({
-        "permits_in_use": state.used,
-        "is_exact": state.is_exact,
-        "permits": limit,
-        "fresh_in_ms": millis(state.fresh_in),
-        "stored": state.text,
-        "fields": fields.collect::<Vec<_>>(),
-        "problem": state.problem,
-    })
-}
-
-/// Returns a time in milliseconds, rounded up.
-pub(crate) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
-}
+const UNKNOWN_FIELD: &str = "No limit of this version has such a field. Find out which program wrote it, then reset the \
+                             subject.";

@@ -5,12 +5,13 @@ mod address;
 mod arguments;
 mod block;
 mod explain;
+mod identity;
+mod limits;
 mod read;
 mod report;
 mod reset;
 mod scripts;
 mod state;
-mod stored;
 mod subject;
 mod target;
 #[cfg(test)]
@@ -36,10 +37,9 @@ enum Failure {
     Server(CallError),
 }
 
-/// What a command found, in both forms.
+/// What a command found.
 struct Outcome {
     text: String,
-    json: serde_json::Value,
     /// Whether something has to be changed.
     has_problem: bool,
 }
@@ -54,12 +54,8 @@ fn main() -> ExitCode {
         }
     };
     match runtime.block_on(run(&arguments)) {
-        Ok(Outcome { text, json, has_problem }) => {
-            if arguments.server.json {
-                println!("{json:#}");
-            } else {
-                print!("{text}");
-            }
+        Ok(Outcome { text, has_problem }) => {
+            print!("{text}");
             ExitCode::from(u8::from(has_problem))
         }
         Err(failure) => {
@@ -76,7 +72,7 @@ async fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let server = &arguments.server;
     match &arguments.command {
         Command::Report => report::run(server).await,
-        Command::Explain(target) => explain::run(server, target).await,
+        Command::Explain { target, limits } => explain::run(server, target, limits).await,
         Command::Top(top) => top::run(server, top).await,
         Command::Reset(target) => reset::run(server, target).await,
         Command::Scripts => scripts::run(server).await,

@@ -4,79 +4,60 @@ use std::time::Duration;
 
 use limiter_redis::{CallError, Fault, ScriptReply};
 
-use crate::{
-    state::{Elements, Permits, Value},
-    stored::Family,
-};
+use crate::{state::Permits, subject::Content};
 
 /// How long one command may take.
 pub(crate) const WITHIN: Duration = Duration::from_secs(1);
 
-/// Defines `read(key, slot, span)`, which returns the type, the milliseconds until a key expires, and its
-/// value. Of a list that is the first element; the permits of the entries that have ended; the oldest other
-/// entry, empty if that is the first element; and 1, or 0 if not all entries that have ended were read. Of a sorted set it is how many members it has,
-/// how many have scores that are over, the highest score, and the first 20 members, each with its score.
+/// Defines `read(key, slot, span)`, which returns the type, the milliseconds until a key expires, and its value.
 ///
-/// Entries have ended if no quota of the list counts them, and with a slot and a span, if a quota with these
-/// does not count them. They are read from the oldest on, at most 10,000 in a script.
+/// Of a hash that is all of it. Of a list that is the first element; the permits of the entries that have ended by the
+/// slot and the span, in microseconds; and 1, or 0 if not all of these were read: from the oldest on, at most 10,000 in
+/// a script. Of a sorted set it is how many members it has, how many have scores that are over, the highest score, and
+/// the first 20 members, each with its score.
 pub(crate) const READ: &str = "
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local unread = 10000
 
--- Returns when the entries of a list stop counting that were taken at a moment.
-local function ends_by(head, own_slot, own_span)
-  local at, slot, span = string.match(head, '^(%d+) %d+ %d+ %d+ (%d+) (%d+) %d+$')
-  local writers = {}
-  if at then
-    writers[1] = { slot, span, at + 0 }
-  end
-  for slot, span, newest in string.gmatch(head, ', (%d+) (%d+) %d+ (%d+)') do
-    writers[#writers + 1] = { slot, span, newest + 0 }
-  end
-  return function(at)
-    local ends = 0
-    for _, writer in ipairs(writers) do
-      local at = math.min(at, writer[3])
-      ends = math.max(ends, at - at % writer[1] + writer[2])
-    end
-    return own_slot and math.min(ends, at - at % own_slot + own_span) or ends
-  end
-end
-
--- Returns the permits of the entries that have ended, the oldest other entry, and whether all were read.
 local function ended(key, head, slot, span)
-  local end_of, newest = ends_by(head, slot, span), string.match(head, '^%d+')
+  local function is_over(at)
+    return at - at % slot + span <= now
+  end
+  local newest = string.match(head, '^%d+')
   local sum, from = 0, 1
-  if not newest or end_of(newest + 0) <= now then
-    return 0, '', 1
+  if not newest or is_over(newest) then
+    return 0, 1
   end
   while unread > 0 do
     local page = redis.call('LRANGE', key, from, from + 99)
     for _, element in ipairs(page) do
       local at, count = string.match(element, '^(%d+) (%d+)$')
-      if not at or end_of(at + 0) > now then
-        return sum, element, 1
+      if not at or not is_over(at) then
+        return sum, 1
       end
       sum = sum + count
     end
     if #page < 100 then
-      return sum, '', 1
+      return sum, 1
     end
     from, unread = from + 100, unread - 100
   end
-  return sum, '', 0
+  return sum, 0
 end
 
 local function read(key, slot, span)
   local kind = redis.call('TYPE', key).ok
   local read = { kind, redis.call('PTTL', key) }
-  if kind == 'string' then
-    read[3] = redis.call('GET', key)
+  if kind == 'hash' then
+    read[3] = redis.call('HGETALL', key)
   elseif kind == 'list' then
-    local head = redis.call('LINDEX', key, 0)
-    local sum, oldest, is_whole = ended(key, head, slot, span)
-    read[3], read[4], read[5], read[6] = head, math.min(sum, 2 ^ 53), oldest, is_whole
+    local head = redis.call('LRANGE', key, 0, 0)[1]
+    local sum, is_whole = 0, 1
+    if span ~= '' then
+      sum, is_whole = ended(key, head, slot + 0, span + 0)
+    end
+    read[3], read[4], read[5] = head, math.min(sum, 2 ^ 53), is_whole
   elseif kind == 'zset' then
     local over = redis.call('ZCOUNT', key, '-inf', string.format('%d', now))
     local latest = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
@@ -84,16 +65,44 @@ local function read(key, slot, span)
   end
   return read
 end
+
+-- Bytes that are not UTF-8 would be replaced.
+local function hex(text)
+  return (string.gsub(text, '.', function(byte)
+    return string.format('%02x', string.byte(byte))
+  end))
+end
 ";
 
 /// What is stored at a key.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    /// The type: `string`, `list`, `none` and others.
-    pub(crate) kind: String,
     /// The time until the key expires, `None` if it never does.
     pub(crate) expires_in: Option<Duration>,
     pub(crate) value: Value,
+}
+
+/// A value as it was read from a server.
+#[derive(Debug)]
+pub(crate) enum Value {
+    Absent,
+    /// The fields, in the order of their names.
+    Hash(Vec<(String, String)>),
+    List(Log),
+    Set(Permits),
+    /// Of a type that no limiter writes.
+    Other,
+}
+
+/// What was read of a list.
+#[derive(Debug)]
+pub(crate) struct Log {
+    /// The first element.
+    pub(crate) head: String,
+    /// The permits of the entries that have ended.
+    pub(crate) ended: u64,
+    /// Whether all entries were read that have ended.
+    pub(crate) is_whole: bool,
 }
 
 impl Stored {
@@ -105,31 +114,40 @@ impl Stored {
         else {
             return None;
         };
-        let value = match value {
-            [] => Value::Other,
-            [ScriptReply::Array(set)] => Value::Set(permits(set)?),
-            [value] => Value::Text(text(value)?),
-            [head, ScriptReply::Integer(ended), oldest, ScriptReply::Integer(is_whole)] => {
-                Value::List(Elements {
+        let value = match (kind.as_str(), value) {
+            ("none", _) => Value::Absent,
+            ("hash", [ScriptReply::Array(words)]) => {
+                let (fields, _) = words.as_chunks::<2>();
+                let fields = fields.iter().map(|[name, value]| Some((text(name)?, text(value)?)));
+                let mut fields = fields.collect::<Option<Vec<_>>>()?;
+                fields.sort();
+                Value::Hash(fields)
+            }
+            ("list", [head, ScriptReply::Integer(ended), ScriptReply::Integer(is_whole)]) => {
+                Value::List(Log {
                     head: text(head)?,
                     ended: u64::try_from(*ended).ok()?,
-                    oldest: text(oldest).filter(|oldest| !oldest.is_empty()),
                     is_whole: *is_whole == 1,
                 })
             }
-            _ => return None,
+            ("zset", [ScriptReply::Array(set)]) => Value::Set(permits(set)?),
+            _ => Value::Other,
         };
         let expires_in = u64::try_from(*expires_in).ok().map(Duration::from_millis);
-        Some(Self { kind: kind.clone(), expires_in, value })
+        Some(Self { expires_in, value })
     }
 
-    pub(crate) fn exists(&self) -> bool {
-        self.kind != "none"
+    pub(crate) const fn exists(&self) -> bool {
+        !matches!(self.value, Value::Absent)
     }
+}
 
-    /// Returns whether the value has the type that the family's algorithms store.
-    pub(crate) fn is_of(&self, family: Family) -> bool {
-        self.kind == family.kind()
+/// Returns the arguments of `read` for the entries of a log: its slot and its span, or two empty ones.
+pub(crate) fn arguments(content: &Content) -> [String; 2] {
+    let micros = |time: Duration| time.as_nanos().div_ceil(1_000).to_string();
+    match content {
+        Content::Log(identity) => [identity.slot(), identity.span].map(micros),
+        Content::Hash | Content::InFlight | Content::Unknown => [String::new(), String::new()],
     }
 }
 
@@ -160,6 +178,14 @@ pub(crate) fn text(reply: &ScriptReply) -> Option<String> {
         ScriptReply::Text(text) => Some(text.clone()),
         _ => None,
     }
+}
+
+/// Returns the bytes that a script has replied by `hex`.
+pub(crate) fn bytes(reply: &ScriptReply) -> Option<Vec<u8>> {
+    let digits = text(reply)?;
+    let (pairs, _) = digits.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    pairs.iter().map(byte).collect()
 }
 
 /// Returns microseconds of Unix time from the two texts that `TIME` returns.

@@ -10,8 +10,6 @@ mod slots;
 
 use std::process;
 
-use serde_json::json;
-
 use self::findings::Findings;
 use crate::{Failure, Outcome, arguments::Server, top};
 
@@ -23,8 +21,8 @@ use crate::{Failure, Outcome, arguments::Server, top};
 pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
     // Checks the prefix, too.
-    let key = server.key_begin(&connection, "doctor", format!("doctor-{}", process::id()))?;
-    let pattern = top::pattern(server, &connection, None, &[])?;
+    let key = server.hash_key(&connection, "doctor", format!("doctor-{}", process::id()))?;
+    let pattern = top::pattern(server, &connection, None)?;
     let mut findings = Findings::default();
     let servers = connection.servers();
     if servers.is_empty() {
@@ -55,6 +53,5 @@ pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
         }
     }
     let is_healthy = findings.are_healthy();
-    let json = json!({ "is_healthy": is_healthy, "findings": findings.json() });
-    Ok(Outcome { text: findings.to_string(), json, has_problem: !is_healthy })
+    Ok(Outcome { text: findings.to_string(), has_problem: !is_healthy })
 }

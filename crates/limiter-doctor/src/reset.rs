@@ -1,32 +1,27 @@
-//! `reset`: makes a subject fresh, and says what processes may still spend of it by leases.
+//! `reset`: deletes what is stored of a subject, and says what processes may still spend of it by leases.
 
 use std::time::Duration;
 
 use limiter_redis::{Connection, LEASES, ScriptCall, ScriptClient as _, ScriptReply};
-use serde_json::{Value as Json, json};
 
 use crate::{
     Failure, Outcome,
     arguments::{Server, Target},
-    explain::millis,
-    read::{WITHIN, invalid, text, time},
-    state::{Value, decode},
-    stored::{Family, parse_leases},
+    explain::lease_left,
+    identity::{Family, Identity},
+    limits::Limits,
+    read::{READ, Stored, Value, WITHIN, invalid, time},
+    state::State,
+    subject::Content,
     target::{self, Found, REPLACED, Targets},
     words,
 };
 
-/// Deletes a key. Returns the server's time, the value if it is text, and how many keys were deleted.
-///
-/// The end of the latest lease is kept while the lease lasts. State and end are deleted by two calls, because in a
-/// cluster one call of both fails while their slot is migrated. If a lease is granted in between, refunds need its end.
+/// Reads a key and deletes it. One call a key, because in a cluster one call of several fails while their slot is
+/// migrated.
 const RESET: &str = "
-local time = redis.call('TIME')
-local value = redis.pcall('GET', KEYS[1])
-value = type(value) == 'string' and value or ''
-local now, ends = time[1] * 1000000 + time[2], tonumber(string.match(value, '^%d+$') or 0)
-local is_kept = ARGV[1] == 'leases' and ends > now and redis.call('PTTL', KEYS[1]) > 0
-return { time[1], time[2], value, is_kept and 0 or redis.call('DEL', KEYS[1]) }
+local found = read(KEYS[1], '', '')
+return { time[1], time[2], found, redis.call('UNLINK', KEYS[1]) }
 ";
 
 /// The longest lease of a window.
@@ -35,144 +30,81 @@ const LONGEST: Duration = Duration::from_secs(1);
 const IN_FLIGHT_GOES_ON: &str = "Requests in flight go on. Those that take longer than a third of their permits' expiry \
                                  count again, as far as there is room.\n";
 
-/// A key after its reset.
-struct Reset {
-    /// The server's time, in microseconds.
-    now: u64,
-    /// What was stored, if it was text.
-    value: String,
-    is_deleted: bool,
-}
-
-/// What processes may still spend of a key that was reset.
-#[derive(Debug, PartialEq, Eq)]
-struct Leases {
-    /// Whether a lease was granted. Of windows, that is not stored.
-    is_granted: bool,
-    /// The most permits, if that is known.
-    permits: Option<u64>,
-    ends_in: Duration,
-}
-
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
     let Targets { keys, searched, note, may_be_replaced } =
-        target::find(server, &connection, target).await?;
-    let (mut deleted, mut missing, mut leases) = (Vec::new(), Vec::new(), Vec::new());
-    let mut has_in_flight = false;
-    for Found { key, parts, is_of_block, .. } in keys {
-        let (shown, family) = (words::text(&key), parts.family());
-        let latest_key = [&key, LEASES.as_bytes()].concat();
-        let state = reset(&connection, key, "state").await?;
-        if state.is_deleted {
-            has_in_flight |= family == Ok(Family::InFlight);
-            deleted.push(shown.clone());
-        } else if !is_of_block {
-            missing.push(shown.clone());
+        target::find(server, &connection, target, &Limits::default()).await?;
+    let (mut deleted, mut notes) = (String::new(), String::new());
+    for Found { key, parts } in keys {
+        let shown = words::text(&key);
+        let (now, stored, is_deleted) = reset(&connection, key).await?;
+        if !is_deleted {
+            continue;
         }
-        let mut latest = None;
-        if family == Ok(Family::Gcra) {
-            let shown = words::text(&latest_key);
-            let of_latest = reset(&connection, latest_key, "leases").await?;
-            deleted.extend(of_latest.is_deleted.then_some(shown));
-            latest = Some(of_latest);
+        deleted += &format!("Deleted {shown}\n");
+        match &stored.value {
+            Value::Hash(fields) => notes.extend(leases(fields, now)),
+            Value::Set(_) if parts.content == Content::InFlight => notes += IN_FLIGHT_GOES_ON,
+            _ => {}
         }
-        let of_key = family.ok().and_then(|family| Leases::of(family, &state, latest.as_ref()));
-        leases.extend(of_key.map(|leases| (shown, leases)));
     }
-    let result = if !deleted.is_empty() {
-        let deleted: String = deleted.iter().map(|key| format!("Deleted {key}\n")).collect();
+    let has_problem = deleted.is_empty();
+    let result = if !has_problem {
         deleted
-            + "The subject is fresh. A process that has cached a denial refuses it for at most one more \
-               second.\n"
+            + "All permits of the subject are free. A process that has cached a denial refuses it for at most one \
+               more second.\n"
     } else if may_be_replaced {
         REPLACED.to_owned()
-    } else if !missing.is_empty() {
-        format!("Nothing is stored at {}, so nothing was deleted.\n", missing.join(" and "))
     } else {
         format!(
-            "No key begins with {}, so nothing was deleted. Check the subject, the --kind, the --prefix \
-             and the policy's name.\n",
+            "No key begins with {}, so nothing was deleted. Check the subject, the --kind, the --prefix and the \
+             policy's name.\n",
             searched.join(" or ")
         )
     };
-    let mut notes: String = leases.iter().map(|(key, leases)| leases.text(key)).collect();
-    if has_in_flight {
-        notes += IN_FLIGHT_GOES_ON;
-    }
-    let leases: Vec<_> = leases.iter().map(|(key, leases)| leases.json(key)).collect();
-    let has_problem = deleted.is_empty();
-    let json = json!({ "deleted": deleted, "leases": leases });
-    Ok(Outcome { text: note + &result + &notes, json, has_problem })
+    Ok(Outcome { text: note + &result + &notes, has_problem })
 }
 
-/// Resets one key, which has a `state` or the end of the latest of its `leases`.
-async fn reset(connection: &Connection, key: Vec<u8>, has: &'static str) -> Result<Reset, Failure> {
-    let mut call = ScriptCall::new(RESET, vec![key.into()]);
-    call.arguments = vec![has.into()];
+/// Resets one key. Returns the server's time, what was stored, and whether it was deleted.
+async fn reset(connection: &Connection, key: Vec<u8>) -> Result<(u64, Stored, bool), Failure> {
+    let call = ScriptCall::new(&[READ, RESET].concat(), vec![key.into()]);
     let reply = connection.run(&call, WITHIN).await?;
     let read = || {
         let ScriptReply::Array(items) = &reply else { return None };
-        let [seconds, micros, value, ScriptReply::Integer(deleted)] = items.as_slice() else {
+        let [seconds, micros, stored, ScriptReply::Integer(deleted)] = items.as_slice() else {
             return None;
         };
-        let (now, value) = (time(seconds, micros)?, text(value)?);
-        Some(Reset { now, value, is_deleted: *deleted > 0 })
+        Some((time(seconds, micros)?, Stored::of(stored)?, *deleted > 0))
     };
     Ok(read().ok_or_else(|| invalid(&reply))?)
 }
 
-impl Leases {
-    /// Returns what may still be spent of a key, from its state and, by GCRA, the end of the latest lease.
-    fn of(family: Family, state: &Reset, latest: Option<&Reset>) -> Option<Self> {
-        if family.is_list() || family == Family::InFlight {
-            return None;
-        }
-        let stored = decode(family, &Value::Text(state.value.clone()), None, state.now);
-        let leases = match latest {
-            Some(Reset { now, value, .. }) => {
-                let ends_in = Duration::from_micros(parse_leases(value)?.saturating_sub(*now));
-                // The debt has all leased permits and outlasts the leases, unless the quota changed or the key was
-                // reset while they lasted.
-                let is_known = stored.problem.is_none() && stored.fresh_in >= ends_in;
-                Self { is_granted: true, permits: is_known.then_some(stored.used), ends_in }
-            }
-            None => {
-                let ends_in = stored.fresh_in.min(LONGEST);
-                Self { is_granted: false, permits: None, ends_in }
-            }
+/// Returns sentences on what processes may still spend of a hash that was deleted.
+fn leases(fields: &[(String, String)], now: u64) -> Vec<String> {
+    let sentence = |(field, text): &(String, String)| {
+        let (name, is_lease) = match field.strip_suffix(LEASES) {
+            Some(name) => (name, true),
+            None => (field.as_str(), false),
         };
-        (!leases.ends_in.is_zero()).then_some(leases)
-    }
-
-    fn text(&self, key: &str) -> String {
-        let ends_in = words::time(self.ends_in);
-        match (self.is_granted, self.permits) {
-            (true, Some(most)) => {
-                let most = words::permits(most);
-                format!(
-                    "Processes may still spend what they leased of {key}: at most {most}, for at most {ends_in}.\n"
-                )
-            }
-            (true, None) => {
-                format!(
-                    "Processes may still spend what they leased of {key}, for at most {ends_in}.\n"
-                )
-            }
-            (false, _) => format!(
-                "If processes lease permits of {key}, they may still spend what they hold, for at most {ends_in}.\n"
-            ),
+        let identity = Identity::parse(name)?;
+        let left = match (identity.family, is_lease) {
+            (Family::Gcra, true) => lease_left(&identity, text, now)?,
+            (Family::Gcra, false) => return None,
+            // Of windows it is not stored whether there are leases.
+            _ => State::of_field(&identity, text, now).free_in.min(LONGEST),
+        };
+        let time = words::time(left);
+        match (left.is_zero(), is_lease) {
+            (true, _) => None,
+            (false, true) => Some(format!(
+                "Processes may still spend what they leased of {name}, for at most {time}.\n"
+            )),
+            (false, false) => Some(format!(
+                "If processes lease permits of {name}, they may still spend what they hold, for at most {time}.\n"
+            )),
         }
-    }
-
-    fn json(&self, key: &str) -> Json {
-        json!({
-            "key": key,
-            "is_granted": self.is_granted,
-            "permits": self.permits,
-            "end_in_ms": millis(self.ends_in),
-        })
-    }
+    };
+    fields.iter().filter_map(sentence).collect()
 }
 
 #[cfg(test)]
@@ -181,46 +113,38 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000_000_000;
 
-    /// Returns the most permits and the milliseconds in which they may be spent.
-    fn of(family: &str, state: &str, latest: Option<&str>) -> Option<(Option<u64>, u128)> {
-        let reset = |value: &str| Reset { now: NOW, value: value.to_owned(), is_deleted: true };
-        let latest = latest.map(reset);
-        let leases = Leases::of(Family::parse(family).unwrap(), &reset(state), latest.as_ref())?;
-        assert_eq!(leases.is_granted, family == "gcra");
-        Some((leases.permits, leases.ends_in.as_millis()))
+    fn of(field: &str, text: &str) -> Vec<String> {
+        leases(&[(field.to_owned(), text.to_owned())], NOW)
     }
 
     #[test]
-    fn leases_by_gcra_last_until_the_latest_ends_and_have_at_most_what_is_in_use() {
-        let (state, ends) = ("1700000000300000 1000 2000000", "1700000000200000");
-        assert_eq!(of("gcra", state, Some(ends)), Some((Some(300), 200)));
-        // Another quota drains faster, or the subject was reset before: leases are not in this debt.
-        let drained = "1700000000199999 1000 2000000";
-        assert_eq!(of("gcra", drained, Some(ends)), Some((None, 200)));
-        for state in ["", "nonsense", "1700000100000000 1000 2000000"] {
-            assert_eq!(of("gcra", state, Some(ends)), Some((None, 200)), "{state}");
+    fn leases_by_gcra_last_until_the_latest_ends() {
+        let text =
+            "Processes may still spend what they leased of hour/gcra.2s, for at most 200 ms.\n";
+        assert_eq!(of("hour/gcra.2s:leases", "1700000000200000"), [text]);
+        for ended in ["", "nonsense", "1700000000000000", "1699999999000000", "9999999999000000"] {
+            assert!(of("gcra.2s:leases", ended).is_empty(), "{ended}");
         }
-        for ended in ["", "nonsense", "1700000000000000", "1699999999000000"] {
-            assert_eq!(of("gcra", state, Some(ended)), None, "{ended}");
-        }
+        assert!(of("gcra.2s", "1700000000200000").is_empty());
     }
 
     #[test]
     fn leases_of_windows_last_for_a_second_at_most_and_not_after_the_window() {
-        for (family, state, ends_in) in [
-            ("fixed-window.2", "1699999990000000 60000000 120000000 7", Some(1_000)),
-            ("aligned-window.2", "1699999980000000 60000000 120000000 7", Some(1_000)),
-            ("fixed-window.2", "1699999940300000 60000000 120000000 7", Some(300)),
-            ("sliding-counter.2", "1699999940300000 60000000 120000000 7 0", Some(1_000)),
-            ("sliding-counter.2", "1699999940300000 60000000 120000000 0 7", Some(300)),
-            ("fixed-window.2", "1699999939000000 60000000 120000000 7", None),
-            ("fixed-window.2", "", None),
-            ("sliding-log.3", "", None),
-            ("sub-windows.3", "", None),
-            ("inflight", "", None),
+        for (field, text, left) in [
+            ("fixed-window.60s", "1700000050000000 7", Some("1 s")),
+            ("aligned-window.60s", "1700000040000000 7", Some("1 s")),
+            ("fixed-window.60s", "1700000000300000 7", Some("300 ms")),
+            ("sliding-counter.60s", "1700000060300000 7 0", Some("1 s")),
+            ("sliding-counter.60s", "1700000060300000 0 7", Some("300 ms")),
+            ("fixed-window.60s", "1699999999000000 7", None),
+            ("fixed-window.60s", "", None),
+            ("unknown", "1700000050000000 7", None),
         ] {
-            let ends_in = ends_in.map(|ends_in| (None, ends_in));
-            assert_eq!(of(family, state, None), ends_in, "{family} {state}");
+            let found = of(field, text);
+            let end = left
+                .map(|left| format!("they may still spend what they hold, for at most {left}.\n"));
+            assert_eq!(found.len(), usize::from(end.is_some()), "{field} {text}");
+            assert!(found.iter().all(|it| it.ends_with(end.as_deref().unwrap())), "{found:?}");
         }
     }
 }

@@ -1,7 +1,6 @@
 //! `scripts`: the scripts that limiters send, and whether servers have them.
 
 use limiter_redis::{CallError, ScriptReply, Server as Node, scripts};
-use serde_json::json;
 
 use crate::{
     Failure, Outcome,
@@ -23,14 +22,10 @@ pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
         }
     }
     let mut text = String::new();
-    let mut list = Vec::new();
     for (index, (name, digest)) in scripts.iter().enumerate() {
-        let on = servers.iter().filter_map(|(server, loaded)| {
-            let has = loaded.as_ref().ok()?.get(index)?;
-            Some((server, *has))
-        });
+        let on = servers.iter().filter_map(|(_, loaded)| loaded.as_ref().ok()?.get(index));
         let on: Vec<_> = on.collect();
-        let number = on.iter().filter(|(_, has)| *has).count();
+        let number = on.iter().filter(|has| ***has).count();
         let where_loaded = match (number, on.len()) {
             (_, 0) => String::new(),
             (0, 1) => "  not loaded".to_owned(),
@@ -39,8 +34,6 @@ pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
         };
         text += format!("{digest}  {name:30}{where_loaded}").trim_end();
         text += "\n";
-        let on = on.iter().map(|(server, has)| json!({ "server": server, "is_loaded": has }));
-        list.push(json!({ "name": name, "sha1": digest, "servers": on.collect::<Vec<_>>() }));
     }
     let failed: Vec<_> = servers
         .iter()
@@ -49,9 +42,7 @@ pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
     for (server, error) in &failed {
         text += &format!("PROBLEM: {server} did not reply which scripts it has: {error}\n");
     }
-    let errors = failed.iter().map(|(server, error)| json!({ "server": server, "error": error }));
-    let json = json!({ "scripts": list, "errors": errors.collect::<Vec<_>>() });
-    Ok(Outcome { text, json, has_problem: !failed.is_empty() })
+    Ok(Outcome { text, has_problem: !failed.is_empty() })
 }
 
 /// Returns whether a server has each script.

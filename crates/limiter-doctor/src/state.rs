@@ -1,296 +1,344 @@
-//! Stored values, decoded: how many permits they count now, and what each number means.
-//!
-//! [`stored`](crate::stored) decodes the forms. Here are only the words.
+//! Stored values, decoded as the scripts count them, and in words.
 
 mod in_flight;
-mod ledger;
-mod windows;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use limiter_core::Limit;
 
 use crate::{
-    stored::{Family, Gcra, State as Stored},
-    words::time,
+    identity::{Family, Identity},
+    read::Log,
+    words::{permits, time},
 };
 
-pub(crate) use in_flight::Permits;
-pub(crate) use ledger::span_of;
+pub(crate) use in_flight::{InFlight, Permits};
 
-/// What a limit has stored at a key.
-#[derive(Debug)]
+/// What a limit has stored of a subject.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// The value as it is stored; of a list, its first element.
-    pub(crate) text: String,
-    /// The numbers in it. Empty if the value is not a state.
-    pub(crate) fields: Vec<Field>,
-    /// How many permits count now, or the most that may if `is_exact` is false.
-    pub(crate) used: u64,
-    /// Whether all entries of a list were read that have ended.
-    pub(crate) is_exact: bool,
-    /// The time until no permit counts.
-    pub(crate) fresh_in: Duration,
+    pub(crate) used: Used,
+    /// Whether all entries of a log were read that no longer count. Otherwise fewer permits may be in use.
+    is_exact: bool,
+    /// Whether nothing is admitted before a reservation's moment.
+    is_reserved: bool,
+    /// The time until nothing is in use.
+    pub(crate) free_in: Duration,
+    /// What the numbers mean.
+    pub(crate) notes: Vec<String>,
     /// What is wrong with the value, and what happens next.
-    pub(crate) problem: Option<String>,
-    /// Of requests in flight: how many permits the set has, and how many of them have expired.
-    pub(crate) in_flight: Option<(u64, u64)>,
+    pub(crate) problem: Option<&'static str>,
 }
 
-/// A number of a state.
-#[derive(Debug)]
-pub(crate) struct Field {
-    pub(crate) name: &'static str,
-    pub(crate) value: String,
-    pub(crate) meaning: String,
+/// How much of a limit is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Used {
+    /// By GCRA: how much of the time in which a burst recovers, in ticks. More than all of it is reserved.
+    Part { ticks: u64, span: u64 },
+    /// By other algorithms.
+    Permits(u64),
+    /// All of it, until a block ends.
+    Blocked,
 }
 
-/// A value as it was read from a server.
-#[derive(Debug)]
-pub(crate) enum Value {
-    Text(String),
-    List(Elements),
-    Set(Permits),
-    /// Of another type, or none.
-    Other,
-}
+const NOT_A_STATE: &str = "No limiter writes this value. The next check counts all permits as in use, and replaces it. \
+                           Find out which program wrote it.";
 
-/// What was read of a list.
-#[derive(Debug)]
-pub(crate) struct Elements {
-    /// The first element.
-    pub(crate) head: String,
-    /// The permits of the entries that have ended.
-    pub(crate) ended: u64,
-    /// The oldest entry that has not ended, if that is another one than the first element.
-    pub(crate) oldest: Option<String>,
-    /// Whether all entries were read that have ended.
-    pub(crate) is_whole: bool,
-}
+const TOO_FAR: &str = "The time in it is further ahead than the limit allows: the server's clock was set back, or \
+                       another program wrote it. The next check counts all permits as in use, and replaces it.";
 
-const NOT_A_STATE: &str = "No limiter writes this value. The next check counts it as used up, for one \
-                           recovery, and replaces it. Find out which program wrote it.";
+/// The ticks of a microsecond: times by GCRA may have four decimals.
+const TICKS: u64 = 10_000;
 
-const TOO_FAR: &str = "The time in it is further ahead than its quota allows: the server's clock was \
-                       set back, or another program wrote it. The next check replaces it by a full \
-                       debt.";
+/// The digits of a time, in microseconds of Unix time.
+const TIME_DIGITS: usize = 16;
 
-/// Returns the state of a key of this family, as a limit counts it, at the server's time `now` in microseconds.
-pub(crate) fn decode(family: Family, value: &Value, limit: Option<&Limit>, now: u64) -> State {
-    let limit = limit.filter(|limit| Family::of(limit.algorithm()) == family);
-    let (text, state) = match value {
-        Value::List(list) => {
-            let state = if family.is_list() { ledger::of(list, limit, now) } else { None };
-            (list.head.as_str(), state)
-        }
-        Value::Text(text) => {
-            let state = Stored::parse(family, text).map(|stored| match stored {
-                Stored::Gcra(stored) => gcra(&stored, text, now),
-                Stored::Windows(stored) => windows::of(&stored, limit, now),
-            });
-            (text.as_str(), state)
-        }
-        Value::Set(permits) => ("", in_flight::of(permits, now)),
-        Value::Other => ("", None),
-    };
-    let state = state.unwrap_or_else(|| {
-        let state = State::of(0, 0, true, Vec::new());
-        State { problem: Some(NOT_A_STATE.to_owned()), ..state }
-    });
-    State { text: text.to_owned(), ..state }
+/// The most digits of a number of permits.
+const COUNT_DIGITS: usize = 15;
+
+/// Permits of a fixed or aligned window, or of a sliding counter. All times are microseconds.
+#[derive(Clone, Copy)]
+struct Window {
+    ends: u64,
+    count: u64,
+    /// The permits of the window before, by a sliding counter.
+    before: u64,
 }
 
 impl State {
-    /// Returns the state of permits in use, which are none once it is fresh.
-    fn of(used: u64, fresh_in: u64, is_possible: bool, fields: Vec<Field>) -> Self {
+    /// Returns the state in a field of a hash, at the server's time `now` in microseconds.
+    pub(crate) fn of_field(identity: &Identity, text: &str, now: u64) -> Self {
+        let state = match identity.family {
+            Family::Gcra | Family::Block => gcra(identity, text, now),
+            Family::FixedWindow | Family::AlignedWindow | Family::SlidingCounter => {
+                windows(identity, text, now)
+            }
+            Family::SubWindows | Family::SlidingLog => None,
+        };
+        state.unwrap_or_else(|| Self::not_a_state(identity))
+    }
+
+    /// Returns the state in a list.
+    pub(crate) fn of_log(identity: &Identity, log: &Log, now: u64) -> Self {
+        self::log(identity, log, now).unwrap_or_else(|| Self::not_a_state(identity))
+    }
+
+    fn new(used: Used, free_in: u64) -> Self {
         Self {
-            text: String::new(),
-            fields,
-            used: if fresh_in > 0 { used } else { 0 },
+            used,
             is_exact: true,
-            fresh_in: Duration::from_micros(fresh_in),
-            problem: (!is_possible).then(|| TOO_FAR.to_owned()),
-            in_flight: None,
+            is_reserved: false,
+            free_in: Duration::from_micros(free_in),
+            notes: Vec::new(),
+            problem: None,
         }
     }
 
-    /// Returns the number of a field, `None` if there is none or it is zero.
-    pub(crate) fn number(&self, name: &str) -> Option<u64> {
-        let field = self.fields.iter().find(|field| field.name == name)?;
-        field.value.parse().ok().filter(|number| *number > 0)
+    fn not_a_state(identity: &Identity) -> Self {
+        let used = match identity.family {
+            Family::Gcra => Used::Part { ticks: 0, span: ticks(identity.span) },
+            _ => Used::Permits(0),
+        };
+        Self { problem: Some(NOT_A_STATE), ..Self::new(used, 0) }
+    }
+
+    /// Returns how many permits of a limit are in use.
+    pub(crate) fn permits(&self, limit: &Limit) -> u64 {
+        match self.used {
+            Used::Part { ticks, .. } => permits_of(limit, ticks),
+            Used::Permits(used) => used,
+            Used::Blocked => limit.quota().burst(),
+        }
+    }
+
+    /// Returns which part of a limit is in use.
+    #[expect(clippy::cast_precision_loss, reason = "it only sorts")]
+    pub(crate) fn part(&self, limit: Option<&Limit>) -> f64 {
+        match (self.used, limit) {
+            (Used::Part { ticks, span }, _) => ticks as f64 / span as f64,
+            (Used::Permits(used), Some(limit)) => used as f64 / limit.quota().burst() as f64,
+            (Used::Permits(used), None) => used as f64,
+            (Used::Blocked, _) => 1.0,
+        }
+    }
+
+    /// Returns how much is in use, such as `3 of 10 permits`, or without the limit `30 % of 60 s` or `3 permits`.
+    pub(crate) fn amount(&self, limit: Option<&Limit>) -> String {
+        let most = if self.is_exact { "" } else { "at most " };
+        match (self.used, limit) {
+            (_, Some(limit)) => {
+                format!("{most}{} of {}", self.permits(limit), permits(limit.quota().burst()))
+            }
+            (Used::Part { ticks, span }, None) => {
+                let percent = (u128::from(ticks) * 100).div_ceil(u128::from(span.max(1)));
+                format!("{percent} % of {}", in_words(span / TICKS))
+            }
+            (Used::Permits(used), None) => format!("{most}{}", permits(used)),
+            (Used::Blocked, None) => "blocked".to_owned(),
+        }
+    }
+
+    /// Returns a sentence on what is in use.
+    pub(crate) fn sentence(&self, limit: Option<&Limit>) -> String {
+        let amount = self.amount(limit);
+        if self.used == Used::Blocked {
+            return match self.free_in.is_zero() {
+                true => "no longer blocked".to_owned(),
+                false => format!("blocked for {} more", time(self.free_in)),
+            };
+        }
+        let (used, all) = match (self.used, limit) {
+            (Used::Part { .. }, None) => (format!("{amount} is used up"), "all of it is free"),
+            (_, None) => (format!("{amount} in use"), "all are free"),
+            (_, Some(limit)) => {
+                let left = limit.quota().burst().saturating_sub(self.permits(limit));
+                let left = if self.is_reserved { 0 } else { left };
+                let least = if self.is_exact { "" } else { "at least " };
+                (format!("{amount} in use, {least}{left} left"), "all are free")
+            }
+        };
+        match self.free_in.is_zero() {
+            true => used,
+            false => format!("{used}; {all} in {}", time(self.free_in)),
+        }
     }
 }
 
-impl Field {
-    fn of(name: &'static str, value: u64, meaning: String) -> Self {
-        Self { name, value: value.to_string(), meaning }
+/// Decodes the time at which all permits are back, which may have four decimals.
+fn gcra(identity: &Identity, text: &str, now: u64) -> Option<State> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0000"));
+    let (at, part) = (unix_time(whole)?, number(part).filter(|_| part.len() == 4)?);
+    let left = at.checked_sub(now);
+    let used = left.map_or(0, |left| left.saturating_mul(TICKS).saturating_add(part));
+    let span = ticks(identity.span);
+    let most = span.saturating_add(ticks(identity.horizon()));
+    let mut state = State::new(Used::Part { ticks: used, span }, used.div_ceil(TICKS));
+    if identity.family == Family::Block {
+        state.used = Used::Blocked;
+    } else if used > span {
+        let reserved = in_words((used - span) / TICKS);
+        state
+            .notes
+            .push(format!("{reserved} of this is reserved, for requests that wait or by leases"));
     }
+    // What permits add is rounded up by less than a thousandth.
+    state.problem = (used > most.saturating_add(most / 256 + 100_000)).then_some(TOO_FAR);
+    Some(state)
 }
 
-fn gcra(state: &Gcra, text: &str, now: u64) -> State {
-    let Gcra { tat, increment, reach, scale } = *state;
-    let scale = u128::from(scale);
-    let micros = |ticks: u128| u64::try_from(ticks.div_ceil(scale)).unwrap_or(u64::MAX);
-    let in_words = |ticks: u64| micros_of(micros(ticks.into()));
-    let debt = tat.saturating_sub(u128::from(now) * scale);
-    let used = u64::try_from(debt.div_ceil(increment.into())).unwrap_or(u64::MAX);
-    let paid_off =
-        when("the time at which the debt, with permits in leases, is paid off", micros(tat), now);
-    let largest = format!("the largest debt that the quota can leave: {}", in_words(reach));
-    let fields = vec![
-        field(text, 0, "TAT", paid_off),
-        field(text, 1, "increment", format!("each permit adds {} of debt", in_words(increment))),
-        field(text, 2, "reach", largest),
-    ];
-    State::of(used, micros(debt), debt <= reach.into(), fields)
+/// Returns how many permits a limit by GCRA counts, which recover in so many ticks. A permit takes a whole number of
+/// microseconds, rounded up, or if that adds a thousandth or more, of ticks.
+fn permits_of(limit: &Limit, ticks: u64) -> u64 {
+    let (window, permits) =
+        (limit.quota().window().as_micros(), u128::from(limit.quota().permits()));
+    let (whole, scale) = (window.div_ceil(permits), u128::from(TICKS));
+    let used = match (whole * permits - window) * 1_000 < window {
+        true => u128::from(ticks).div_ceil(scale).div_ceil(whole),
+        false => u128::from(ticks).div_ceil((window * scale).div_ceil(permits)),
+    };
+    u64::try_from(used).unwrap_or(u64::MAX)
 }
 
-/// Returns the field of a word of a state.
-fn field(text: &str, index: usize, name: &'static str, meaning: String) -> Field {
-    let value = text.split(' ').nth(index).unwrap_or_default().to_owned();
-    Field { name, value, meaning }
-}
-
-/// Returns what a time is, and how far from now it is.
-fn when(what: &str, at: u64, now: u64) -> String {
-    if at > now {
-        format!("{what}, in {}", micros_of(at - now))
+/// Decodes the windows of a limit, the newest first, which decides.
+fn windows(identity: &Identity, text: &str, now: u64) -> Option<State> {
+    let fades = identity.family == Family::SlidingCounter;
+    let length = micros(identity.span);
+    let windows = text.split(", ").map(|text| Window::parse(text, fades, length));
+    let windows = windows.collect::<Option<Vec<_>>>()?;
+    let newest = windows.first()?;
+    let now_in = newest.at(now, fades, length);
+    let free_in = if now_in.count + now_in.before == 0 {
+        0
+    } else if fades && now_in.count > 0 {
+        now_in.ends + length - now
     } else {
-        format!("{what}, {} ago", micros_of(now - at))
+        now_in.ends - now
+    };
+    let used = now_in.count + now_in.fading(now, length);
+    let mut state = State::new(Used::Permits(used), free_in);
+    state.is_reserved = newest.count > 0 && newest.ends.saturating_sub(length) > now;
+    state.notes = windows.iter().filter_map(|window| window.note(now, length, fades)).collect();
+    let ahead = length
+        + ahead(identity).max(if identity.family == Family::AlignedWindow { length } else { 0 });
+    state.problem = (newest.ends > now + ahead).then_some(TOO_FAR);
+    Some(state)
+}
+
+impl Window {
+    fn parse(text: &str, fades: bool, length: u64) -> Option<Self> {
+        let words: Vec<_> = text.split(' ').collect();
+        match (words.as_slice(), fades) {
+            ([past, count], false) => {
+                Some(Self { ends: unix_time(past)?, count: self::count(count)?, before: 0 })
+            }
+            ([past, count, before], true) => Some(Self {
+                ends: unix_time(past)?.saturating_sub(length),
+                count: self::count(count)?,
+                before: self::count(before)?,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Returns the window as it is at a moment: the one behind it, if that counts its permits, or an empty one.
+    fn at(self, now: u64, fades: bool, length: u64) -> Self {
+        match self.ends > now {
+            true => self,
+            false if fades && self.ends + length > now => {
+                Self { ends: self.ends + length, count: 0, before: self.count }
+            }
+            false => Self { count: 0, before: 0, ..self },
+        }
+    }
+
+    /// Returns how many permits of the window before still count.
+    fn fading(self, now: u64, length: u64) -> u64 {
+        let left = u128::from(self.ends.saturating_sub(now).min(length));
+        let fading = (left * u128::from(self.before)).div_ceil(u128::from(length.max(1)));
+        u64::try_from(fading).unwrap_or(u64::MAX)
+    }
+
+    /// Returns what is in the window, `None` if it is past.
+    fn note(self, now: u64, length: u64, fades: bool) -> Option<String> {
+        let window = self.at(now, fades, length);
+        let (count, left) = (permits(window.count), window.ends.checked_sub(now)?);
+        let mut note = match window.ends.saturating_sub(length).checked_sub(now) {
+            _ if left == 0 || window.count + window.before == 0 => return None,
+            Some(begins) if begins > 0 && window.count > 0 => {
+                format!(
+                    "{count} in a window that begins in {}, before which nothing is admitted",
+                    in_words(begins)
+                )
+            }
+            _ => format!("{count} in the window that ends in {}", in_words(left)),
+        };
+        if window.before > 0 {
+            let counted = window.fading(now, length);
+            note += &format!(", and {counted} of {} in the one before it", permits(window.before));
+        }
+        Some(note)
     }
 }
 
-fn micros_of(micros: u64) -> String {
+/// Decodes the first element of a log: its newest entry, and the sum of all.
+fn log(identity: &Identity, log: &Log, now: u64) -> Option<State> {
+    let words: Vec<_> = log.head.split(' ').collect();
+    let [at, newest, sum] = words.as_slice() else { return None };
+    let (at, newest, sum) = (unix_time(at)?, count(newest)?, count(sum)?);
+    let (slot, span) = (micros(identity.slot()), micros(identity.span));
+    let begins = at - at % slot;
+    let left = (begins + span).saturating_sub(now);
+    let used = if left > 0 { sum.saturating_sub(log.ended).max(newest) } else { 0 };
+    let is_possible = at <= now + ahead(identity).max(slot);
+    let mut state = State::new(Used::Permits(used), if used > 0 { left } else { 0 });
+    if left > 0 {
+        let newest = permits(newest);
+        state.notes.push(match at.checked_sub(now) {
+            Some(begins) if begins > 0 => {
+                format!("the newest entry: {newest}, reserved for in {}", in_words(begins))
+            }
+            _ => format!("the newest entry: {newest}, {} ago", in_words(now - at)),
+        });
+    }
+    state.is_exact = log.is_whole || left == 0;
+    state.is_reserved = begins > now;
+    state.problem = (!is_possible).then_some(TOO_FAR);
+    (newest <= sum).then_some(state)
+}
+
+/// Returns how far ahead permits may be reserved, of any quota whose horizon has the same length.
+fn ahead(identity: &Identity) -> u64 {
+    let horizon = micros(identity.horizon());
+    horizon + horizon / 512 + 1
+}
+
+/// Returns a time in microseconds of Unix time.
+fn unix_time(word: &str) -> Option<u64> {
+    number(word).filter(|_| word.len() == TIME_DIGITS)
+}
+
+/// Returns a number of permits.
+fn count(word: &str) -> Option<u64> {
+    number(word).filter(|_| word.len() <= COUNT_DIGITS)
+}
+
+/// Returns a number that is written as digits only.
+pub(crate) fn number(word: &str) -> Option<u64> {
+    let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+    word.parse().ok().filter(|_| is_number)
+}
+
+/// Returns microseconds in words.
+fn in_words(micros: u64) -> String {
     time(Duration::from_micros(micros))
 }
 
-#[cfg(test)]
-mod tests {
-    use limiter_core::Policy;
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
+}
 
-    use super::*;
-
-    const NOW: u64 = 1_700_000_000_000_000;
-
-    fn of(family: &str, value: &Value, limit: Option<&str>) -> State {
-        let policy = limit.map(|limit| Policy::parse("api", limit).unwrap());
-        let limit = policy.as_ref().map(|policy| &policy.limits()[0]);
-        decode(Family::parse(family).unwrap(), value, limit, NOW)
-    }
-
-    fn one(family: &str, text: &str) -> State {
-        of(family, &Value::Text(text.to_owned()), None)
-    }
-
-    fn used(family: &str, text: &str, limit: &str) -> (u64, u64) {
-        let state = of(family, &Value::Text(text.to_owned()), Some(limit));
-        (state.used, state.fresh_in.as_secs())
-    }
-
-    fn list(head: &str, ended: u64, oldest: Option<&str>) -> State {
-        let (head, oldest) = (head.to_owned(), oldest.map(str::to_owned));
-        of("sliding-log.3", &Value::List(Elements { head, ended, oldest, is_whole: true }), None)
-    }
-
-    #[test]
-    fn decimals_count_and_the_rest_of_a_permit_counts_as_one() {
-        let state = one("gcra", "1700000000001000.5000 333.3334 2000000.0000");
-        assert_eq!((state.used, state.fresh_in), (4, Duration::from_micros(1_001)));
-        assert_eq!(state.fields[0].value, "1700000000001000.5000");
-        assert_eq!(state.fields[1].meaning, "each permit adds 334 us of debt");
-    }
-
-    #[test]
-    fn states_that_are_over_count_nothing() {
-        for (family, text) in [
-            ("gcra", "1699999999000000 6000000 120000000"),
-            ("fixed-window.2", "1699999939000000 60000000 120000000 7"),
-            (
-                "fixed-window.2",
-                "1699999939000000 60000000 120000000 7, 1699999990000000 5000000 9000000 2",
-            ),
-            ("sliding-counter.2", "1699998000000000 60000000 120000000 7 3"),
-        ] {
-            let state = one(family, text);
-            assert_eq!((state.used, state.fresh_in), (0, Duration::ZERO), "{text}");
-            assert_eq!(state.problem, None, "{text}");
-        }
-        let state = list("1699999940000000 7 9 9 1 60000000 60000000", 0, None);
-        assert_eq!((state.used, state.fresh_in, state.problem), (0, Duration::ZERO, None));
-    }
-
-    #[test]
-    fn a_counter_fades_and_moves_on() {
-        let state = one("sliding-counter.2", "1699999970000000 60000000 120000000 7 20");
-        assert_eq!((state.used, state.fresh_in), (17, Duration::from_secs(90)));
-        let state = one("sliding-counter.2", "1699999910000000 60000000 120000000 7 20");
-        assert_eq!((state.used, state.fresh_in), (4, Duration::from_secs(30)));
-    }
-
-    #[test]
-    fn a_window_that_has_not_begun_says_so() {
-        let state = one("fixed-window.2", "1700000030000000 60000000 120000000 7");
-        assert_eq!((state.used, state.fresh_in), (7, Duration::from_secs(90)));
-        assert_eq!(state.fields[0].meaning, "the time at which the window begins, in 30 s");
-        assert_eq!(state.fields[4].meaning, "the end of the window, in 90 s");
-    }
-
-    #[test]
-    fn a_quota_decides_by_the_window_of_its_length() {
-        let two = "1699999990000000 60000000 120000000 2, 1699999940000000 3600000000 7200000000 9";
-        assert_eq!(used("fixed-window.2", two, "10/min by fixed-window"), (2, 50));
-        assert_eq!(used("fixed-window.2", two, "99/h by fixed-window"), (9, 3_540));
-        // A window that opens has the count of the fullest one that counts since a moment within its length.
-        assert_eq!(used("fixed-window.2", two, "99/d by fixed-window"), (9, 3_540));
-        assert_eq!(used("fixed-window.2", two, "5/30s by fixed-window"), (2, 20));
-        assert_eq!(used("fixed-window.2", two, "5/s by fixed-window"), (0, 0));
-        // Without a quota, the fullest.
-        let state = one("fixed-window.2", two);
-        assert_eq!((state.used, state.fresh_in.as_secs(), state.fields.len()), (9, 3_540, 10));
-        let joined = "1699999990000000 60000000 120000000 2 1000000 1700000050000000";
-        assert_eq!(used("fixed-window.2", joined, "5/s by fixed-window"), (2, 50));
-        let shortest = &one("fixed-window.2", joined).fields[4];
-        assert_eq!(shortest.meaning, "quotas with windows from 1 s on decide by it");
-    }
-
-    #[test]
-    fn a_log_counts_all_but_the_entries_that_have_ended() {
-        let head = "1699999990000000 2 500 1000 1 60000000 60000000";
-        let state = list(head, 490, Some("1699999970000000 1"));
-        assert_eq!((state.used, state.fresh_in), (10, Duration::from_secs(50)));
-        assert_eq!((state.text.as_str(), state.problem), (head, None));
-        let [.., ended, oldest] = state.fields.as_slice() else { panic!("{:?}", state.fields) };
-        assert_eq!(ended.meaning, "490 permits of entries that no longer count");
-        assert_eq!(oldest.meaning, "the time of the oldest entry that counts, 30 s ago");
-        assert_eq!(list(head, 498, None).used, 2);
-        let head = "1699999990000000 2 500 1000, 1 60000000 5 1699999980000000, 1 20000000 9 1699999990000000";
-        let state = list(head, 498, None);
-        assert_eq!((state.used, state.fresh_in), (2, Duration::from_secs(40)));
-        let names: Vec<_> = state.fields.iter().map(|field| field.name).collect();
-        assert_eq!(
-            names[4..],
-            ["slot", "span", "horizon", "last", "slot", "span", "horizon", "last", "ended"]
-        );
-        // A quota with a shorter window counts its own span.
-        let value = Elements { head: head.to_owned(), ended: 498, oldest: None, is_whole: false };
-        let state = of("sliding-log.3", &Value::List(value), Some("9/20s by sliding-log"));
-        assert_eq!((state.used, state.is_exact, state.fresh_in.as_secs()), (2, false, 10));
-    }
-
-    #[test]
-    fn no_value_panics_and_no_foreign_one_is_a_state() {
-        let digits = "9".repeat(40);
-        for text in
-            ["", " ", "-", "-1 1 1", "1.5 1 1", "1 2", "a b c", "1 1 1 1 1 1", "1,2,3", &digits]
-        {
-            for family in ["gcra", "fixed-window.2", "sliding-counter.2", "sliding-log.3"] {
-                let state = one(family, text);
-                assert!(state.problem.is_some(), "{family} {text}");
-            }
-            assert!(list(text, 7, Some(text)).problem.is_some(), "{text}");
-        }
-        assert!(of("gcra", &Value::Other, None).problem.is_some());
-        let far = one("gcra", "1700000200000000 6000000 120000000");
-        assert!(far.problem.unwrap().contains("further ahead"));
-    }
+fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().saturating_mul(u128::from(TICKS)) / 1_000).unwrap_or(u64::MAX)
 }

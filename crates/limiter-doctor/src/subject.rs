@@ -1,14 +1,10 @@
-//! Stored keys, read back: `prefix:{subject}:policy/limit:family`.
+//! Stored keys, read back: the hash `prefix:{subject}:policy`, and what is beside it.
 
 use std::fmt;
 
-use limiter_redis::LEASES;
-use serde_json::{Value, json};
+use limiter_redis::IN_FLIGHT;
 
-use crate::{
-    stored::{Family, UnknownFamily},
-    words,
-};
+use crate::{identity::Identity, words};
 
 /// The parts of a stored key.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,12 +12,20 @@ pub(crate) struct StoredKey {
     pub(crate) prefix: String,
     pub(crate) subject: Subject,
     pub(crate) policy: String,
-    /// The limit's name, `None` if it is the policy's only one or has its name.
-    pub(crate) limit: Option<String>,
-    /// The family of the limit's algorithm, as it is stored.
-    family: String,
-    /// Whether it is the key of the leases beside the limit's own key.
-    pub(crate) is_of_leases: bool,
+    pub(crate) content: Content,
+}
+
+/// What a key stores, as its name shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A hash with a field for each limit that is not a log.
+    Hash,
+    /// A list: the log of one limit.
+    Log(Identity),
+    /// A sorted set: the permits of requests in flight.
+    InFlight,
+    /// No limiter has such keys.
+    Unknown,
 }
 
 /// Whose permits are counted, as far as the key shows it.
@@ -39,46 +43,33 @@ pub(crate) enum Subject {
 }
 
 impl StoredKey {
-    /// Returns the parts of a key, `None` if no limiter has such keys.
+    /// Returns the parts of a key, `None` if it has no prefix, subject or policy.
     pub(crate) fn parse(key: &[u8]) -> Option<Self> {
         let (prefix, rest) = split_once(key, b":{")?;
         let (subject, rest) = split_once(rest, b"}:")?;
-        let (names, stored) = split_once(rest, b":")?;
-        let (policy, limit) = match split_once(names, b"/") {
-            Some((policy, limit)) => (policy, Some(unescaped(limit))),
-            None => (names, None),
+        let (policy, beside) = match split_once(rest, b":") {
+            Some((policy, beside)) => (policy, Some(beside)),
+            None => (rest, None),
         };
-        let stored = words::text(stored);
-        let beside = stored.strip_suffix(LEASES).filter(|family| *family == Family::Gcra.stored());
-        Some(Self {
-            prefix: unescaped(prefix),
-            subject: Subject::parse(subject)?,
-            policy: unescaped(policy),
-            limit,
-            is_of_leases: beside.is_some(),
-            family: beside.unwrap_or(&stored).to_owned(),
-        })
-    }
-
-    /// Returns the family, or why this version can't decode it.
-    pub(crate) fn family(&self) -> Result<Family, UnknownFamily> {
-        Family::parse(&self.family)
-    }
-
-    /// Returns the name of the algorithm's family: without the version of its form, but of one that can't be
-    /// decoded.
-    pub(crate) fn algorithm(&self) -> &str {
-        match self.family() {
-            Ok(family) => family.name(),
-            Err(_) => &self.family,
-        }
+        let content = match beside.map(str::from_utf8) {
+            None => Content::Hash,
+            Some(Ok(IN_FLIGHT)) => Content::InFlight,
+            Some(Ok(text)) => Identity::parse(text)
+                .filter(|identity| identity.family.is_log())
+                .map_or(Content::Unknown, Content::Log),
+            Some(Err(_)) => Content::Unknown,
+        };
+        let (prefix, policy) = (unescaped(prefix), unescaped(policy));
+        let subject = Subject::parse(subject)?;
+        (!policy.is_empty()).then_some(Self { prefix, subject, policy, content })
     }
 }
 
-/// Returns a key from the end of the policy's name on.
-pub(crate) fn suffix(limit: Option<&str>, family: &str) -> String {
-    let limit = limit.map(|name| format!("/{}", escaped(name))).unwrap_or_default();
-    format!("{limit}:{family}")
+/// Returns a key up to the end of its policy's name: the key of its hash.
+pub(crate) fn hash_of(key: &[u8]) -> Option<&[u8]> {
+    let names = key.windows(2).position(|bytes| bytes == b"}:")? + 2;
+    let length = key.get(names..)?.iter().position(|byte| *byte == b':');
+    key.get(..length.map_or(key.len(), |length| names + length))
 }
 
 impl Subject {
@@ -108,22 +99,6 @@ impl Subject {
             Self::Digest(_) => "digest",
             Self::KeyedDigest(_) => "secret",
         }
-    }
-}
-
-impl Subject {
-    /// Returns its kind and its value: of a tuple, a list of its parts.
-    pub(crate) fn json(&self) -> Value {
-        let value: Value = match self {
-            Self::Tuple(parts) => parts.iter().map(Self::json).collect(),
-            Self::Text(value)
-            | Self::Bytes(value)
-            | Self::Integer(value)
-            | Self::Address(value)
-            | Self::Digest(value)
-            | Self::KeyedDigest(value) => value.as_str().into(),
-        };
-        json!({ "kind": self.kind(), "value": value })
     }
 }
 
@@ -162,9 +137,8 @@ fn split_once<'a>(all: &'a [u8], separator: &[u8]) -> Option<(&'a [u8], &'a [u8]
     Some((before, rest.strip_prefix(separator)?))
 }
 
-/// The characters that separate the parts of a key, and their escapes. The last one is in all escapes.
-const ESCAPES: [(&str, &str); 5] =
-    [("%3A", ":"), ("%2F", "/"), ("%7B", "{"), ("%7D", "}"), ("%25", "%")];
+/// The escapes of characters that separate the parts of a key. The last one is in all escapes.
+const ESCAPES: [(&str, &str); 4] = [("%3A", ":"), ("%7B", "{"), ("%7D", "}"), ("%25", "%")];
 
 /// Returns a prefix or a name without escapes.
 fn unescaped(bytes: &[u8]) -> String {
@@ -173,67 +147,57 @@ fn unescaped(bytes: &[u8]) -> String {
         .fold(words::text(bytes), |text, (escape, character)| text.replace(escape, character))
 }
 
-/// Returns a name as keys contain it.
-fn escaped(name: &str) -> String {
-    let from_last = ESCAPES.iter().rev();
-    from_last.fold(name.to_owned(), |text, (escape, character)| text.replace(character, escape))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn stored_keys_are_read_back() {
-        let stored = b"a%3Ab:{t6:salice2:i7}:%25api%2Fv1/per%2Fday%253A:sliding-log.3";
+        let stored = b"a%3Ab:{t6:salice2:i7}:%25api/v1%253A:per:day/sliding-log.60s";
         let key = StoredKey::parse(stored).unwrap();
         let parts = vec![Subject::Text("alice".to_owned()), Subject::Integer("7".to_owned())];
+        let identity = Identity::parse("per:day/sliding-log.60s").unwrap();
         assert_eq!(
             key,
             StoredKey {
                 prefix: "a:b".to_owned(),
                 subject: Subject::Tuple(parts),
-                policy: "%api/v1".to_owned(),
-                limit: Some("per/day%3A".to_owned()),
-                family: "sliding-log.3".to_owned(),
-                is_of_leases: false,
+                policy: "%api/v1%3A".to_owned(),
+                content: Content::Log(identity),
             }
         );
         assert_eq!(key.subject.to_string(), "(\"alice\", 7)");
-        assert_eq!((key.algorithm(), key.family()), ("sliding-log", Ok(Family::SlidingLog)));
-        assert_eq!(suffix(Some("per/day%3A"), "gcra"), "/per%2Fday%253A:gcra");
-        assert_eq!(suffix(None, "gcra"), ":gcra");
-        for (family, why) in [
-            ("sliding-log.2", UnknownFamily::Older),
-            ("gcra+sliding-log.2", UnknownFamily::Older),
-            ("gcra.2", UnknownFamily::Newer),
-            ("fixed-window.2:leases", UnknownFamily::NoAlgorithm),
-        ] {
-            let key =
-                StoredKey::parse(format!("limiter:{{salice}}:api:{family}").as_bytes()).unwrap();
-            assert_eq!((key.family(), key.algorithm(), &key.limit), (Err(why), family, &None));
+        assert_eq!(hash_of(stored).unwrap(), b"a%3Ab:{t6:salice2:i7}:%25api/v1%253A");
+        let hash = hash_of(stored).unwrap();
+        assert_eq!(hash_of(hash), Some(hash));
+        assert_eq!(StoredKey::parse(hash), Some(StoredKey { content: Content::Hash, ..key }));
+    }
+
+    #[test]
+    fn only_logs_and_requests_in_flight_are_beside_a_hash() {
+        let content = |beside: &str| {
+            let key = format!("limiter:{{salice}}:api:{beside}");
+            StoredKey::parse(key.as_bytes()).unwrap().content
+        };
+        assert_eq!(content("inflight"), Content::InFlight);
+        assert!(matches!(content("sub-windows.70s.10s"), Content::Log(_)));
+        for beside in ["", "gcra", "gcra.60s", "sliding-log.3", "hour:inflight", "\u{1F980}"] {
+            assert_eq!(content(beside), Content::Unknown, "{beside}");
         }
     }
 
     #[test]
-    fn a_key_of_leases_is_one_beside_another_key() {
-        let key = |text: &str| StoredKey::parse(text.as_bytes()).unwrap();
-        let leases = key("limiter:{salice}:api/hour:gcra:leases");
-        assert!(leases.is_of_leases);
-        let own = key("limiter:{salice}:api/hour:gcra");
-        assert_eq!(leases, StoredKey { is_of_leases: true, ..own });
-    }
-
-    #[test]
     fn bytes_that_are_not_utf_8_are_escaped() {
-        let key = StoredKey::parse(b"limiter:{t4:b\xffa\xc33:i12}:api:gcra").unwrap();
+        let key = StoredKey::parse(b"limiter:{t4:b\xffa\xc33:i12}:api").unwrap();
         let bytes = Subject::Bytes("\\xffa\\xc3".to_owned());
         assert_eq!(key.subject, Subject::Tuple(vec![bytes, Subject::Integer("12".to_owned())]));
     }
 
     #[test]
     fn other_keys_are_refused() {
-        for key in ["", "limiter", "limiter:{}:api:gcra", "limiter:{salice}:api", "a:{t9:x}:b:c"] {
+        for key in
+            ["", "limiter", "limiter:{}:api", "limiter:{salice}:", "limiter:{salice}", "a:{t9:x}:b"]
+        {
             assert_eq!(StoredKey::parse(key.as_bytes()), None, "{key}");
         }
     }

@@ -5,32 +5,36 @@ use std::{
     io::{self, Read as _},
 };
 
-use limiter_core::{Key, Limit};
+use limiter_core::Key;
 use limiter_redis::{
-    CallError, Connection, Fault, LEASES, ScriptCall, ScriptClient as _, ScriptReply, stored_family,
+    CallError, Connection, Fault, IN_FLIGHT, ScriptCall, ScriptClient as _, ScriptReply,
+    Server as Node,
 };
 
 use crate::{
     Failure,
     address::Addresses,
     arguments::{Kind, Server, Target},
-    block::{self, BlockState},
-    read::{WITHIN, invalid, text},
-    subject::{StoredKey, suffix},
+    block::BlockState,
+    identity::Identity,
+    limits::Limits,
+    read::{READ, WITHIN, bytes, invalid, text},
+    subject::{StoredKey, hash_of},
     words,
 };
 
-/// Returns the next cursor, and of the keys in a page of 1,000 that begin as a key does up to its last colon, what
-/// follows: a limit's name or not, and a family. The key is in `KEYS` for the node of its slot, or an argument for the
-/// node that runs the script.
+/// Returns the next cursor, and of the keys in a page of 1,000 that begin with that of a subject's hash, what follows.
+/// It is what a key has before `:-`. That key is in `KEYS` for the node of its slot, or an argument for the node that
+/// runs the script. In a cluster, newer servers read only the slot, because the pattern has its hash tag.
 const SEARCH: &str = r"
-local begin = string.match(KEYS[1] or ARGV[2], '^(.*):')
-local pattern = string.gsub(begin, '[*?%[%]\\^]', '\\%0') .. '[:/]*'
+local begin = string.match(KEYS[1] or ARGV[2], '^(.*):%-$')
+local pattern = string.gsub(begin, '[*?%[%]\\^]', '\\%0') .. '*'
 local page = redis.call('SCAN', ARGV[1], 'MATCH', pattern, 'COUNT', 1000)
 local found = { page[1] }
 for _, key in ipairs(page[2]) do
-  if string.sub(key, 1, #begin) == begin then
-    found[#found + 1] = string.sub(key, #begin + 1)
+  local rest = string.sub(key, #begin + 1)
+  if string.sub(key, 1, #begin) == begin and string.match(rest, '^[:-]?') == string.sub(rest, 1, 1) then
+    found[#found + 1] = hex(rest)
   end
 end
 return found
@@ -39,23 +43,19 @@ return found
 /// Why nothing may be found where a subject or a key is given as it was shown.
 pub(crate) const REPLACED: &str = "Nothing is stored. The argument contains U+FFFD or an escape such as \\xff, by which \
                                    bytes are shown that are not UTF-8: give the bytes themselves, such as \
-                                   \"$(printf 'limiter:{b\\377}:api:gcra')\".\n";
+                                   \"$(printf 'limiter:{b\\377}:api')\".\n";
 
 /// A stored key and its parts.
 pub(crate) struct Found {
     pub(crate) key: Vec<u8>,
     pub(crate) parts: StoredKey,
-    /// The limit that was given for it.
-    pub(crate) limit: Option<Limit>,
-    /// Whether it is a key of the subject's block, which few subjects have. Then it is not missed.
-    pub(crate) is_of_block: bool,
 }
 
 /// The keys that the arguments mean.
 pub(crate) struct Targets {
-    /// All keys that may have a state; none if no key was found.
+    /// The stored keys of the subject under the policy, and those of its block.
     pub(crate) keys: Vec<Found>,
-    /// The begins of the keys that were looked for, if the arguments don't give a whole key.
+    /// The keys of the hashes that were looked for, with which the others begin.
     pub(crate) searched: Vec<String>,
     /// A line on how the subject is read; empty if it is read as it is given.
     pub(crate) note: String,
@@ -63,35 +63,90 @@ pub(crate) struct Targets {
     pub(crate) may_be_replaced: bool,
 }
 
-/// Returns the keys that the arguments mean and those of the subject's block, without those of leases. Without a quota,
-/// the limits of a policy are not known, so the keys of its name are looked for.
+/// Returns the keys that are stored of a subject under a policy, and those of its block. They are looked for, because
+/// their names contain the spans of logs. If the limits of the policy are given, it returns the keys that may be there,
+/// without the log of strikes, whose span they don't tell.
 pub(crate) async fn find(
     server: &Server,
     connection: &Connection,
     target: &Target,
+    limits: &Limits,
 ) -> Result<Targets, Failure> {
     let given = match target.target.as_encoded_bytes() {
         b"-" => from_stdin()?,
         bytes => bytes.to_owned(),
     };
-    let is_key = target.policy.name.is_none();
+    let is_key = target.name.is_none();
     let may_be_replaced = str::from_utf8(&given)
         .is_ok_and(|text| text.contains('\u{fffd}') || is_key && has_escape(text));
-    let mut targets =
-        Targets { keys: Vec::new(), searched: Vec::new(), note: String::new(), may_be_replaced };
-    let Some(name) = &target.policy.name else {
-        let found = Found::of(given, server, target)?;
-        if found.parts.is_of_leases {
-            targets.note =
-                format!("This is the key of the leases beside {}.\n", words::text(&found.key));
-        }
-        let is_of_block = BlockState::of(&found.parts).is_some();
-        let begin = block::begin_of(&found.key).filter(|_| !is_of_block);
-        let of_block = begin.map(Found::of_block).unwrap_or_default();
-        targets.keys.push(found);
-        targets.keys.extend(of_block);
-        return Ok(targets);
+    let (hashes, note) = match &target.name {
+        None => (vec![hash_of_stored(&given, server)?], String::new()),
+        Some(name) => by_subject(given, name, server, connection, target)?,
     };
+    let mut keys = Vec::new();
+    for hash in &hashes {
+        let rests = match keys_of_limits(hash, limits) {
+            Some(rests) => rests,
+            None => search(connection, hash).await?,
+        };
+        for rest in rests {
+            let key = [hash.as_slice(), &rest].concat();
+            if let Some(parts) = is_of_subject(&rest).then(|| StoredKey::parse(&key)).flatten() {
+                keys.push(Found { key, parts });
+            }
+        }
+    }
+    // A block is lifted last.
+    keys.sort_by_key(|found| BlockState::of(&found.parts));
+    let searched = hashes.iter().map(|hash| words::text(hash)).collect();
+    Ok(Targets { keys, searched, note, may_be_replaced })
+}
+
+/// Returns what follows in the keys that may be there, if the limits of the policy are known.
+fn keys_of_limits(hash: &[u8], limits: &Limits) -> Option<BTreeSet<Vec<u8>>> {
+    let parts = StoredKey::parse(hash)?;
+    let logs = limits.identities(&parts.policy)?.into_iter();
+    let logs = logs.filter(|text| Identity::parse(text).is_some_and(|it| it.family.is_log()));
+    let beside = logs.chain([IN_FLIGHT]).map(|beside| format!(":{beside}"));
+    let blocks = [BlockState::Levels, BlockState::Block].map(|block| block.ending().to_owned());
+    Some(beside.chain(blocks).chain([String::new()]).map(String::into_bytes).collect())
+}
+
+/// Returns whether a key is of the same policy as a hash, or of its block, from what follows in the key.
+fn is_of_subject(rest: &[u8]) -> bool {
+    let endings = BlockState::ALL.map(BlockState::ending);
+    let endings = [""].into_iter().chain(endings);
+    let mut behind = endings.filter_map(|ending| rest.strip_prefix(ending.as_bytes()));
+    behind.any(|behind| matches!(behind, [] | [b':', ..]))
+}
+
+/// Returns the key of the hash that a stored key is, or is beside of.
+fn hash_of_stored(given: &[u8], server: &Server) -> Result<Vec<u8>, Failure> {
+    let shown = words::text(given);
+    let usage = |message: String| Err(Failure::Usage(message));
+    let (Some(parts), Some(hash)) = (StoredKey::parse(given), hash_of(given)) else {
+        return usage(format!(
+            "invalid key {shown:?}: no limiter has such keys; give a key as SCAN shows it, such as \
+             \"limiter:{{salice}}:api\", or a subject and the --name of its policy"
+        ));
+    };
+    if parts.prefix != server.prefix {
+        let (prefix, found) = (&server.prefix, &parts.prefix);
+        return usage(format!(
+            "invalid key {shown:?}: its prefix is not {prefix:?}; use --prefix {found:?} if it is a limiter's"
+        ));
+    }
+    Ok(hash.to_owned())
+}
+
+/// Returns the keys of the hashes that a subject may have, and a line on how it is read.
+fn by_subject(
+    given: Vec<u8>,
+    name: &str,
+    server: &Server,
+    connection: &Connection,
+    target: &Target,
+) -> Result<(Vec<Vec<u8>>, String), Failure> {
     if !target.secret && StoredKey::parse(&given).is_some() {
         let message = "it is a stored key, which has a name already; leave out --name";
         return Err(invalid_subject(&given, message));
@@ -102,65 +157,12 @@ pub(crate) async fn find(
         return Err(Failure::Usage(message.to_owned()));
     }
     let (subjects, note) = subjects(given, target)?;
-    targets.note = note;
-    let limits = target.policy.limits(name)?;
-    for subject in subjects {
-        let begin = server.key_begin(connection, name, subject)?;
-        let given = limits
-            .iter()
-            .map(|(name, limit)| suffix(name.as_deref(), stored_family(limit.algorithm())));
-        let mut suffixes: Vec<String> = given.collect();
-        if limits.is_empty() {
-            suffixes = search(connection, &begin).await?.into_iter().collect();
-            let shown = words::text(&begin);
-            targets.searched.extend([format!("{shown}:"), format!("{shown}/")]);
-        }
-        for suffix in suffixes {
-            let key = [begin.as_slice(), suffix.as_bytes()].concat();
-            targets.keys.push(Found::of(key, server, target)?);
-        }
-        targets.keys.extend(Found::of_block(&begin));
-    }
-    Ok(targets)
-}
-
-impl Found {
-    fn of(mut key: Vec<u8>, server: &Server, target: &Target) -> Result<Self, Failure> {
-        let shown = words::text(&key);
-        let usage = |message: String| Err(Failure::Usage(message));
-        let Some(parts) = StoredKey::parse(&key) else {
-            return usage(format!(
-                "invalid key {shown:?}: no limiter has such keys; give a key as SCAN shows it, such as \
-                 \"limiter:{{salice}}:api:gcra\", or a subject and the --name of its policy"
-            ));
-        };
-        if parts.prefix != server.prefix {
-            let (prefix, found) = (&server.prefix, &parts.prefix);
-            return usage(format!(
-                "invalid key {shown:?}: its prefix is not {prefix:?}; use --prefix {found:?} if it is a \
-                 limiter's"
-            ));
-        }
-        if parts.is_of_leases {
-            key.truncate(key.len() - LEASES.len());
-        }
-        let limit = target.policy.limit_of(&parts)?;
-        Ok(Self { key, parts, limit, is_of_block: false })
-    }
-
-    /// Returns the keys that the block of a subject may have, whose keys begin so.
-    fn of_block(begin: &[u8]) -> Vec<Self> {
-        let found = BlockState::keys(begin).into_iter().filter_map(|key| {
-            let parts = StoredKey::parse(&key)?;
-            Some(Self { key, parts, limit: None, is_of_block: true })
-        });
-        found.collect()
-    }
+    let hashes = subjects.into_iter().map(|subject| server.hash_key(connection, name, subject));
+    Ok((hashes.collect::<Result<_, _>>()?, note))
 }
 
 /// Returns what follows in the keys that begin so, on the node that serves their slot, or on both while it is migrated.
-/// Of a key of leases, that is what follows in the key beside it.
-async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<String>, Failure> {
+async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<Vec<u8>>, Failure> {
     // No limiter has this key, so a node from which the slot is migrated redirects the call.
     let key = [begin, b":-"].concat();
     let mut suffixes = BTreeSet::new();
@@ -169,7 +171,8 @@ async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<String
         let message = "no known node of the cluster serves the slot of the subject's keys";
         return Err(CallError::new(Fault::NotSent, message).into());
     }
-    let mut call = ScriptCall::new(SEARCH, vec![key.clone().into()]);
+    let script = [READ, SEARCH].concat();
+    let mut call = ScriptCall::new(&script, vec![key.clone().into()]);
     call.arguments = vec!["0".into()];
     loop {
         let reply = connection.run(&call, WITHIN).await?;
@@ -181,7 +184,7 @@ async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<String
         call.arguments = vec![cursor.into()];
     }
     let Some((_, owner)) = connection.server_of(&key) else { return Ok(suffixes) };
-    let is_owner = |server: &limiter_redis::Server| *server.name() == *owner;
+    let is_owner = |server: &Node| *server.name() == *owner;
     let Some(server) = connection.servers().into_iter().find(is_owner) else { return Ok(suffixes) };
     let probe = [b"return 1", &b"1"[..], &key];
     match server.send("EVAL", &probe, WITHIN).await {
@@ -192,7 +195,7 @@ async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<String
     }
     let mut cursor = "0".to_owned();
     loop {
-        let arguments = [SEARCH.as_bytes(), b"0", cursor.as_bytes(), &key];
+        let arguments = [script.as_bytes(), b"0", cursor.as_bytes(), &key];
         let reply = server.send("EVAL", &arguments, WITHIN).await?;
         cursor = page(&reply, &mut suffixes).ok_or_else(|| invalid(&reply))?;
         if cursor == "0" {
@@ -202,12 +205,11 @@ async fn search(connection: &Connection, begin: &[u8]) -> Result<BTreeSet<String
 }
 
 /// Adds what is in a reply to [`SEARCH`], and returns the next cursor.
-fn page(reply: &ScriptReply, suffixes: &mut BTreeSet<String>) -> Option<String> {
+fn page(reply: &ScriptReply, found: &mut BTreeSet<Vec<u8>>) -> Option<String> {
     let ScriptReply::Array(parts) = reply else { return None };
-    let (cursor, found) = parts.split_first()?;
-    for suffix in found {
-        let suffix = text(suffix)?;
-        suffixes.insert(suffix.strip_suffix(LEASES).unwrap_or(&suffix).to_owned());
+    let (cursor, rests) = parts.split_first()?;
+    for rest in rests {
+        found.insert(bytes(rest)?);
     }
     text(cursor)
 }

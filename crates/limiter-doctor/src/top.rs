@@ -1,20 +1,18 @@
-//! `top`: the keys with the most permits in use, or closest to their limit.
+//! `top`: the subjects that are closest to their limits.
 
 use std::time::{Duration, Instant};
 
-use limiter_core::Limit;
-use limiter_redis::{CallError, Connection, Fault, ScriptReply, Server as Node, stored_family};
-use serde_json::json;
+use limiter_redis::{CallError, Connection, Fault, LEASES, ScriptReply, Server as Node};
 
 use crate::{
     Failure, Outcome,
     arguments::{Server, Top},
     block::BlockState,
-    explain::millis,
-    read::{READ, Stored, WITHIN, invalid, text, time},
-    state::{State, decode},
-    stored::UnknownFamily,
-    subject::{StoredKey, suffix},
+    identity::Identity,
+    limits::Limits,
+    read::{READ, Stored, Value, WITHIN, arguments, bytes, invalid, text, time},
+    state::{InFlight, State, Used},
+    subject::{Content, StoredKey},
     words,
 };
 
@@ -24,71 +22,75 @@ const PAGE: &str = "100";
 /// The time between two pages, for other clients of the server.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Reads a page of keys, without those of leases.
+/// Returns the next cursor and a page of keys.
 const SCAN: &str = "
 local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
-local found = { time[1], time[2], page[1] }
+local found = { page[1] }
 for _, key in ipairs(page[2]) do
-  if string.sub(key, -7) ~= ':leases' then
-    found[#found + 1] = key
-    found[#found + 1] = read(key)
-  end
+  found[#found + 1] = hex(key)
+end
+return found
+";
+
+/// Reads keys, each given with its slot and span.
+const READ_ALL: &str = "
+local found = { time[1], time[2] }
+for n = 1, #ARGV, 3 do
+  found[#found + 1] = read(ARGV[n], ARGV[n + 1], ARGV[n + 2])
 end
 return found
 ";
 
 /// A limit of a subject.
 struct Entry {
-    key: String,
-    parts: StoredKey,
-    state: State,
-    /// How many permits the limit admits at once.
-    permits: Option<u64>,
+    key: Vec<u8>,
+    rank: Rank,
+    /// How much is in use, and the time until nothing is.
+    amount: String,
+    free_in: Duration,
+    /// What follows the key: the field, and what it means.
+    rest: String,
+}
+
+/// What entries are sorted by.
+#[derive(Clone, Copy, Debug)]
+enum Rank {
+    /// The part of the limit that is in use.
+    Part(f64),
+    /// The permits or requests, where the limit is not known.
+    Number(f64),
 }
 
 /// What was read so far.
 #[derive(Default)]
 struct Ranking {
+    limits: Limits,
+    /// Only the limits of the policy of this name are listed.
+    name: Option<String>,
     entries: Vec<Entry>,
     keys: u64,
-    foreign: SkippedKeys,
-    other_version: SkippedKeys,
+    /// Limits that are not in the file, and keys or fields that no limiter writes.
+    not_in_file: Skipped,
+    foreign: Skipped,
     /// Whether the limits of the work were reached before all keys were read.
     has_stopped: bool,
     /// The nodes of a cluster that did not reply, and why.
     not_read: Vec<(String, CallError)>,
 }
 
-/// A limit, and its name in keys.
-type NamedLimit = (Option<String>, Limit);
-
-/// Why a key is not in the list.
-enum Skipped {
-    /// No limiter writes its value.
-    NotAState,
-    /// It has the form of another version of the library.
-    OtherVersion,
-}
-
-/// Keys that are not in the list: how many, and the first of them.
+/// What is not in the list: how many, and the key of the first.
 #[derive(Default)]
-struct SkippedKeys {
-    keys: u64,
+struct Skipped {
+    number: u64,
     first: Option<String>,
 }
 
 pub(crate) async fn run(server: &Server, top: &Top) -> Result<Outcome, Failure> {
-    let limits = match &top.policy.name {
-        Some(name) => top.policy.limits(name)?,
-        None if top.policy.has_quotas() => {
-            return Err(Failure::Usage("--quota needs --name, the name of its policy".to_owned()));
-        }
-        None => Vec::new(),
-    };
+    let limits = top.limits.read()?;
     let connection = server.connect().await?;
-    let pattern = pattern(server, &connection, top.policy.name.as_deref(), &limits)?;
+    let pattern = pattern(server, &connection, top.name.as_deref())?;
     let deadline = Instant::now() + Duration::from_secs(top.max_seconds);
-    let mut ranking = Ranking::default();
+    let mut ranking = Ranking { limits, name: top.name.clone(), ..Ranking::default() };
     let nodes = connection.servers();
     if nodes.is_empty() {
         let message = "no node of the cluster replied with its slots: check the address";
@@ -100,14 +102,14 @@ pub(crate) async fn run(server: &Server, top: &Top) -> Result<Outcome, Failure> 
             ranking.has_stopped = true;
             break;
         }
-        if let Err(error) = ranking.read(node, &pattern, &limits, top, deadline).await {
+        if let Err(error) = ranking.read(node, &pattern, top, deadline).await {
             if ranking.not_read.len() + 1 == count {
                 return Err(error.into());
             }
             ranking.not_read.push((node.name().to_owned(), error));
         }
     }
-    Ok(ranking.outcome(!limits.is_empty()))
+    Ok(ranking.outcome())
 }
 
 impl Ranking {
@@ -116,19 +118,26 @@ impl Ranking {
         &mut self,
         node: &Node,
         pattern: &str,
-        limits: &[NamedLimit],
         top: &Top,
         deadline: Instant,
     ) -> Result<(), CallError> {
-        let script = [READ, SCAN].concat();
+        let (scan, read) = ([READ, SCAN].concat(), [READ, READ_ALL].concat());
         let (mut cursor, mut keys) = ("0".to_owned(), 0);
         loop {
-            let arguments = [&script, "0", &cursor, pattern, PAGE];
-            let reply = node.send("EVAL", &arguments, WITHIN).await?;
-            let (next, found) = self.add(&reply, limits).ok_or_else(|| invalid(&reply))?;
-            keys += found;
-            self.entries.sort_by(|one, other| other.rank().total_cmp(&one.rank()));
-            self.entries.truncate(usize::from(top.limit));
+            let reply = node.send("EVAL", &[&scan, "0", &cursor, pattern, PAGE], WITHIN).await?;
+            let (next, found) = page(&reply).ok_or_else(|| invalid(&reply))?;
+            keys += found.len() as u64;
+            let found = self.listed(found);
+            if !found.is_empty() {
+                let mut words = vec![read.clone().into_bytes(), b"0".to_vec()];
+                for (key, parts) in &found {
+                    let [slot, span] = arguments(&parts.content).map(String::into_bytes);
+                    words.extend([key.clone(), slot, span]);
+                }
+                let reply = node.send("EVAL", &words, WITHIN).await?;
+                self.add(found, &reply).ok_or_else(|| invalid(&reply))?;
+                self.sort(usize::from(top.limit));
+            }
             if next == "0" {
                 return Ok(());
             }
@@ -141,54 +150,151 @@ impl Ranking {
         }
     }
 
-    /// Adds a page. Returns the next cursor, and how many keys there were.
-    fn add(&mut self, reply: &ScriptReply, limits: &[NamedLimit]) -> Option<(String, u64)> {
-        let ScriptReply::Array(items) = reply else { return None };
-        let [seconds, micros, cursor, pairs @ ..] = items.as_slice() else { return None };
-        let now = time(seconds, micros)?;
-        let (pairs, _) = pairs.as_chunks::<2>();
-        for [key, stored] in pairs {
-            let (key, stored) = (text(key)?, Stored::of(stored)?);
+    /// Returns those of a page's keys that may have a limit that is listed.
+    fn listed(&mut self, keys: Vec<Vec<u8>>) -> Vec<(Vec<u8>, StoredKey)> {
+        let mut listed = Vec::new();
+        for key in keys {
+            let parts = StoredKey::parse(&key);
+            if let (Some(name), Some(parts)) = (&self.name, &parts)
+                && parts.policy != *name
+            {
+                continue;
+            }
+            self.keys += 1;
             // SCAN may return a key twice.
             self.entries.retain(|entry| entry.key != key);
-            match Entry::of(&key, &stored, limits, now) {
-                Ok(entry) => self.entries.extend(entry),
-                Err(Skipped::NotAState) => self.foreign.add(key),
-                Err(Skipped::OtherVersion) => self.other_version.add(key),
+            match parts.filter(|parts| parts.content != Content::Unknown) {
+                Some(parts) => listed.push((key, parts)),
+                None => self.foreign.add(&key),
             }
         }
-        let found = u64::try_from(pairs.len()).unwrap_or(u64::MAX);
-        self.keys += found;
-        Some((text(cursor)?, found))
+        listed
     }
 
-    fn outcome(&self, has_quotas: bool) -> Outcome {
-        let mut text = format!("{:>18}  {:>10}  key\n", "permits in use", "fresh in");
-        for Entry { key, parts, state, permits } in &self.entries {
-            let most = if state.is_exact { "" } else { "at most " };
-            let used = match permits {
-                Some(permits) => format!("{most}{} of {permits}", state.used),
-                None => format!("{most}{}", state.used),
-            };
-            let block = BlockState::of(parts).map(|block| block.words(state, *permits));
-            let block = block.map(|words| format!(" ({words})")).unwrap_or_default();
-            let in_flight = if state.in_flight.is_some() { " (requests in flight)" } else { "" };
-            let fresh_in = words::time(state.fresh_in);
-            text += &format!("{used:>18}  {fresh_in:>10}  {key}{block}{in_flight}\n");
+    /// Adds the entries of keys that were read.
+    fn add(&mut self, keys: Vec<(Vec<u8>, StoredKey)>, reply: &ScriptReply) -> Option<()> {
+        let ScriptReply::Array(items) = reply else { return None };
+        let [seconds, micros, stored @ ..] = items.as_slice() else { return None };
+        let now = time(seconds, micros)?;
+        for ((key, parts), stored) in keys.into_iter().zip(stored) {
+            match (&parts.content, Stored::of(stored)?.value) {
+                // It expired after it was found.
+                (_, Value::Absent) => {}
+                (Content::Hash, Value::Hash(fields)) => {
+                    for (field, text) in &fields {
+                        self.add_field(&key, &parts, field, text, now);
+                    }
+                }
+                (Content::Log(identity), Value::List(log)) => {
+                    self.add_state(&key, &parts, identity, &State::of_log(identity, &log, now));
+                }
+                (Content::InFlight, Value::Set(permits)) => {
+                    self.add_in_flight(key, &InFlight::of(&permits, now));
+                }
+                _ => self.foreign.add(&key),
+            }
         }
-        let Self { keys, foreign, other_version, has_stopped, not_read, .. } = self;
-        let order = match has_quotas {
-            true => "by the share of the limit",
-            false => "by permits in use; --name and --quota sort by the share of the limit",
+        Some(())
+    }
+
+    fn add_field(&mut self, key: &[u8], parts: &StoredKey, field: &str, text: &str, now: u64) {
+        match Identity::parse(field).filter(|identity| !identity.family.is_log()) {
+            Some(identity) => {
+                self.add_state(key, parts, &identity, &State::of_field(&identity, text, now));
+            }
+            None if field.strip_suffix(LEASES).and_then(Identity::parse).is_some() => {}
+            None => self.foreign.add(key),
+        }
+    }
+
+    fn add_state(&mut self, key: &[u8], parts: &StoredKey, identity: &Identity, state: &State) {
+        if state.problem.is_some() {
+            return self.foreign.add(key);
+        }
+        if state.free_in.is_zero() {
+            return;
+        }
+        let counted = self.limits.of(&parts.policy, identity);
+        let mut counted = counted.iter();
+        let first = counted.next();
+        let limit = first.map(|it| it.limit);
+        if limit.is_none() && self.limits.are_given() {
+            return self.not_in_file.add(key);
+        }
+        let mut notes = Vec::new();
+        if let Some(tier) = first.and_then(|it| it.tier) {
+            notes.push(format!("by tier {tier}"));
+        }
+        notes.extend(counted.map(|it| {
+            format!("{} by tier {}", state.amount(Some(it.limit)), it.tier.unwrap_or_default())
+        }));
+        notes.extend(BlockState::of(parts).and_then(|block| block.words(state)));
+        let mut rest = match identity.family.is_log() {
+            true => String::new(),
+            false => format!("  {}", identity.text),
+        };
+        if !notes.is_empty() {
+            rest += &format!(" ({})", notes.join(", "));
+        }
+        let part = state.part(limit);
+        let rank = match (state.used, limit) {
+            (Used::Permits(_), None) => Rank::Number(part),
+            _ => Rank::Part(part),
+        };
+        let (amount, free_in) = (state.amount(limit), state.free_in);
+        self.entries.push(Entry { key: key.to_owned(), rank, amount, free_in, rest });
+    }
+
+    fn add_in_flight(&mut self, key: Vec<u8>, set: &InFlight) {
+        if set.problem.is_some() {
+            return self.foreign.add(&key);
+        }
+        if set.held > 0 {
+            let s = if set.held == 1 { "" } else { "s" };
+            self.entries.push(Entry {
+                key,
+                #[expect(clippy::cast_precision_loss, reason = "it only sorts")]
+                rank: Rank::Number(set.held as f64),
+                amount: format!("{} request{s}", set.held),
+                free_in: set.expires_in,
+                rest: " (in flight)".to_owned(),
+            });
+        }
+    }
+
+    /// Sorts the entries, and keeps the first of either kind.
+    fn sort(&mut self, limit: usize) {
+        let (mut parts, mut numbers): (Vec<_>, Vec<_>) =
+            self.entries.drain(..).partition(|entry| matches!(entry.rank, Rank::Part(_)));
+        for entries in [&mut parts, &mut numbers] {
+            entries.sort_by(|one, other| other.rank.number().total_cmp(&one.rank.number()));
+            entries.truncate(limit);
+        }
+        self.entries.extend(parts.into_iter().chain(numbers));
+    }
+
+    fn outcome(&self) -> Outcome {
+        let width = self.entries.iter().map(|entry| entry.amount.len()).max().unwrap_or(0).max(16);
+        let mut text = format!("{:>width$}  {:>11}  key and limit\n", "in use", "all free in");
+        for Entry { key, amount, free_in, rest, .. } in &self.entries {
+            let (key, free_in) = (words::text(key), words::time(*free_in));
+            text += &format!("{amount:>width$}  {free_in:>11}  {key}{rest}\n");
+        }
+        let Self { keys, foreign, not_in_file, has_stopped, not_read, .. } = self;
+        let order = match self.limits.are_given() {
+            true => "by the part of the limit that is in use",
+            false => {
+                "by the part in use, and then those without one by their number; with --limits all limits have a part"
+            }
         };
         text += &format!("\nRead {keys} keys, sorted {order}.\n");
-        for (SkippedKeys { keys, first }, what) in [
-            (foreign, "with values that no limiter writes"),
-            (other_version, "in a form of another version of limiter-redis"),
-        ] {
+        for (Skipped { number, first }, what, why) in
+            [(not_in_file, "limit", "not in the file"), (foreign, "value", "written by no limiter")]
+        {
             if let Some(key) = first {
+                let (s, are) = if *number == 1 { ("", "is") } else { ("s", "are") };
                 text += &format!(
-                    "Skipped {keys} of them, {what}, such as {key}: explain prints more.\n"
+                    "Skipped {number} {what}{s} that {are} {why}, such as in {key}: explain prints more.\n"
                 );
             }
         }
@@ -199,103 +305,44 @@ impl Ranking {
         if *has_stopped {
             text += "Not all keys were read: raise --max-keys or --max-seconds.\n";
         }
-        let subjects = self.entries.iter().map(|entry| {
-            json!({
-                "key": entry.key,
-                "subject": entry.parts.subject.json(),
-                "policy": entry.parts.policy,
-                "limit": entry.parts.limit,
-                "algorithm": entry.parts.algorithm(),
-                "block": BlockState::of(&entry.parts).map(BlockState::name),
-                "permits_in_use": entry.state.used,
-                "is_exact": entry.state.is_exact,
-                "permits": entry.permits,
-                "fresh_in_ms": millis(entry.state.fresh_in),
-            })
-        });
-        let subjects: Vec<_> = subjects.collect();
-        let nodes = not_read
-            .iter()
-            .map(|(node, error)| json!({ "node": node, "error": error.to_string() }));
-        let json = json!({
-            "subjects": subjects,
-            "keys_read": keys,
-            "keys_skipped": foreign.keys + other_version.keys,
-            "is_complete": !has_stopped && not_read.is_empty(),
-            "nodes_not_read": nodes.collect::<Vec<_>>(),
-        });
-        Outcome { text, json, has_problem: !not_read.is_empty() }
+        Outcome { text, has_problem: !not_read.is_empty() }
     }
 }
 
-impl SkippedKeys {
-    fn add(&mut self, key: String) {
-        self.keys += 1;
-        self.first.get_or_insert(key);
-    }
-}
-
-impl Entry {
-    /// Returns the entry of a key. Returns `None` if the limit is fresh, or if it is not among the given limits.
-    fn of(
-        key: &str,
-        stored: &Stored,
-        limits: &[NamedLimit],
-        now: u64,
-    ) -> Result<Option<Self>, Skipped> {
-        // It expired between two commands of the script.
-        if !stored.exists() {
-            return Ok(None);
+impl Rank {
+    const fn number(self) -> f64 {
+        match self {
+            Self::Part(number) | Self::Number(number) => number,
         }
-        let parts = StoredKey::parse(key.as_bytes()).ok_or(Skipped::NotAState)?;
-        let family = parts.family().map_err(|why| match why {
-            UnknownFamily::Older | UnknownFamily::Newer => Skipped::OtherVersion,
-            UnknownFamily::NoAlgorithm => Skipped::NotAState,
-        })?;
-        if !stored.is_of(family) {
-            return Err(Skipped::NotAState);
-        }
-        let is_own = |(name, limit): &&NamedLimit| {
-            *name == parts.limit && stored_family(limit.algorithm()) == family.stored()
-        };
-        let limit = limits.iter().find(is_own).map(|(_, limit)| limit);
-        let state = decode(family, &stored.value, limit, now);
-        if state.problem.is_some() {
-            return Err(Skipped::NotAState);
-        }
-        let is_listed = state.used > 0 && (limits.is_empty() || limit.is_some());
-        let (key, permits) = (key.to_owned(), limit.map(|limit| limit.quota().burst()));
-        Ok(is_listed.then_some(Self { key, parts, state, permits }))
-    }
-
-    fn rank(&self) -> f64 {
-        rank(self.state.used, self.permits)
     }
 }
 
-/// Returns the share of the limit that is in use, or the permits where the limit is not known.
-#[expect(clippy::cast_precision_loss, reason = "it only sorts")]
-fn rank(used: u64, permits: Option<u64>) -> f64 {
-    used as f64 / permits.unwrap_or(1) as f64
+impl Skipped {
+    fn add(&mut self, key: &[u8]) {
+        self.number += 1;
+        self.first.get_or_insert_with(|| words::text(key));
+    }
 }
 
-/// Returns the pattern of the keys with the prefix, of those with a policy's name, or of those of a single limit.
+/// Returns the next cursor and the keys in a reply to [`SCAN`].
+fn page(reply: &ScriptReply) -> Option<(String, Vec<Vec<u8>>)> {
+    let ScriptReply::Array(items) = reply else { return None };
+    let (cursor, keys) = items.split_first()?;
+    Some((text(cursor)?, keys.iter().map(bytes).collect::<Option<_>>()?))
+}
+
+/// Returns the pattern of the keys with the prefix, or of those with a policy's name.
 pub(crate) fn pattern(
     server: &Server,
     connection: &Connection,
     name: Option<&str>,
-    limits: &[NamedLimit],
 ) -> Result<String, Failure> {
-    let begin = server.key_begin(connection, name.unwrap_or("any"), "x")?;
-    let begin = String::from_utf8_lossy(&begin);
-    let (before, policy) = begin.split_once("{sx}").unwrap_or((&begin, ""));
-    Ok(match (name, limits) {
-        (None, _) => escaped(before) + "*",
-        (_, [(name, limit)]) => {
-            let suffix = suffix(name.as_deref(), stored_family(limit.algorithm()));
-            escaped(before) + "{*}" + &escaped(policy) + &escaped(&suffix)
-        }
-        _ => escaped(before) + "{*}" + &escaped(policy) + "[:/]*",
+    let hash = server.hash_key(connection, name.unwrap_or("any"), "x")?;
+    let hash = String::from_utf8_lossy(&hash);
+    let (before, policy) = hash.split_once("{sx}").unwrap_or((&hash, ""));
+    Ok(match name {
+        None => escaped(before) + "*",
+        Some(_) => escaped(before) + "{*}" + &escaped(policy) + "*",
     })
 }
 

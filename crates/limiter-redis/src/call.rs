@@ -2,10 +2,9 @@
 //!
 //! An operation becomes a [`request`](request::Request). The [`sender`] counts it as under way, asks the circuit
 //! breaker, and starts a task, which outlives the caller. Checks of one moment wait in the queue for the same task.
-//! The task makes the script call within the deadline, once more if the server did not execute it, and a second one to
-//! the script `policy` for requests that a limit's own script left undecided. The outcome is read (`outcomes`),
-//! reported to the circuit breaker and the events (`reports`), noted by the operation (counters, cached denials),
-//! and given to the caller.
+//! The task makes the script call within the deadline, once more if the server did not execute it. The outcome is read
+//! (`outcomes`), reported to the circuit breaker and the events (`reports`), noted by the operation (counters, cached
+//! denials), and given to the caller.
 
 pub(crate) mod breaker;
 pub(crate) mod breakers;

@@ -110,7 +110,7 @@ impl Context {
         let (events, outage_log) = settings.events(policy.name(), client, false);
         Ok(Self {
             id,
-            keys: Keys::new(&settings.prefix, &policy, settings.secret())?,
+            keys: Keys::new(&settings.prefix, policy.name(), settings.secret())?,
             denials: Denials::new(settings.denials, settings.hasher()),
             events,
             outage_log,

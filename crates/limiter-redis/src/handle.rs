@@ -1,10 +1,11 @@
 //! A limiter's states under one policy.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
+use bytes::Bytes;
 use limiter_core::{Cost, Decision, Error, Policy, Timestamp, Usage};
 
 use crate::{
@@ -37,7 +38,11 @@ impl Handle {
 /// A program can call `with_policy` for each request: requests of one policy at the same moment then
 /// share a handle.
 #[derive(Default)]
-pub(crate) struct Handles(Mutex<HashMap<Policy, Weak<Handle>>>);
+pub(crate) struct Handles {
+    in_use: Mutex<HashMap<Policy, Weak<Handle>>>,
+    /// What identifies the states of all logs that there were, for resets.
+    lists: Mutex<HashSet<Bytes>>,
+}
 
 /// Unused handles are removed when there are as many as this, and twice those that remained.
 const FIRST_SWEEP: usize = 64;
@@ -48,7 +53,7 @@ impl Handles {
     pub(crate) fn get(&self, context: &Context, policy: &Policy) -> Result<Arc<Handle>, Error> {
         let Context { settings, .. } = context;
         context.policy.check_families(policy)?;
-        let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handles = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = handles.get(policy).and_then(Weak::upgrade) {
             return Ok(handle);
         }
@@ -60,6 +65,15 @@ impl Handles {
             handles.retain(|_, handle| handle.strong_count() > 0);
         }
         handles.insert(policy.clone(), Arc::downgrade(&handle));
+        drop(handles);
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.extend(handle.plan.lists().cloned());
+        drop(lists);
         Ok(handle)
+    }
+
+    /// Returns what identifies the states of the limiter's logs.
+    pub(crate) fn lists(&self) -> Vec<Bytes> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }

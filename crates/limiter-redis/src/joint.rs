@@ -66,19 +66,19 @@ pub(crate) fn decide<C: ScriptClient>(
 
 /// Returns the error of two limiters with the same states.
 fn twice<C: ScriptClient>(places: &[Place<C>]) -> Option<Error> {
-    let mut known: Vec<(Bytes, &str)> = Vec::new();
+    let mut known: Vec<((&Bytes, &str), &str)> = Vec::new();
     for Place { limiter, part } in places {
-        let (name, mut keys) = (limiter.policy().name(), Vec::new());
-        limiter.sender.context.keys.add_all(&part.key, &mut keys);
-        for key in keys {
-            if let Some((_, other)) = known.iter().find(|(other, _)| *other == key) {
+        let name = limiter.policy().name();
+        for identity in limiter.policy().identities() {
+            let state = (&part.key, identity.as_str());
+            if let Some((_, other)) = known.iter().find(|(other, _)| *other == state) {
                 let message = format!(
                     "invalid list of demands: the limiters {other:?} and {name:?} have the same states; use \
                      one of them"
                 );
                 return Some(Error::new(ErrorKind::InvalidSetting, message));
             }
-            known.push((key, name));
+            known.push((state, name));
         }
     }
     None

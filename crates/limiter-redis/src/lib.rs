@@ -61,9 +61,9 @@
 //!
 //! Redis 6.2 and later, and Valkey, on 64 bits: one server, the primary that sentinels name, or a cluster.
 //! [`connect`] distinguishes them by the address. Scripts need no installation: they are sent when the
-//! server does not have them. A user of the server needs `+evalsha +eval +time +get +set +del`, for logs and
-//! sub-windows also `+pexpire +llen +lrange +lset +rpush +ltrim +lrem`, for requests in flight `+pexpire +pttl +zadd
-//! +zrem +zcard +zcount +zmscore +zremrangebyscore`, on the keys `~limiter:*`, with sentinels `+role`, without which no
+//! server does not have them. A user of the server needs `+evalsha +eval +time +pttl +pexpire +unlink +hget +hmget
+//! +hgetall +hset +hdel`, for logs and sub-windows also `+llen +lindex +lrange +lset +rpush +ltrim +lrem`, for requests in
+//! flight `+zadd +zrem +zcard +zcount +zmscore +zremrangebyscore`, on the keys `~limiter:*`, with sentinels `+role`, without which no
 //! primary is found, and in a cluster `+cluster|slots` and `+cluster|nodes`. Without the last one, a partitioned node's
 //! older map of the slots may replace a newer one.
 //!
@@ -135,7 +135,7 @@ pub use events::{Event, EventKind};
 pub use fred;
 pub use in_flight::{RedisInFlight, builder::RedisInFlightBuilder};
 #[doc(hidden)]
-pub use keys::{IN_FLIGHT, LEASES, stored_family};
+pub use keys::{IN_FLIGHT, LEASES};
 pub use limiter::RedisLimiter;
 #[cfg(feature = "tls")]
 pub use rustls;

@@ -20,9 +20,8 @@ use crate::{
 /// A limiter whose states live in Redis or Valkey, shared by all processes that use the same server,
 /// prefix and policy name.
 ///
-/// Each operation is one script call on the subject's keys, one for each limit, by the server's clock in microseconds.
-/// A check of a state that another quota wrote, or that is damaged, may take a second call. A key has an expiry, after
-/// which it has fully recovered. A clone is cheap and is the same limiter, and so is a
+/// Each operation is one script call on the subject's hash, or on the lists of its logs, by the server's clock in microseconds.
+/// A key has an expiry, after which it has fully recovered. A clone is cheap and is the same limiter, and so is a
 /// handle under another policy: see [`with_policy`](Self::with_policy).
 ///
 /// Answers can be awaited on any runtime, and [waited](LimiterFuture::wait) for on a thread without one. A call that was sent outlives its caller: if the answer is dropped
@@ -40,7 +39,7 @@ use crate::{
 /// [`Fallback`](limiter_core::Fallback), this process decides checks and reservations in their place.
 pub struct RedisLimiter<C: ScriptClient = Connection> {
     pub(crate) sender: Arc<Sender<C>>,
-    handles: Arc<Handles>,
+    pub(crate) handles: Arc<Handles>,
     pub(crate) handle: Arc<Handle>,
     pub(crate) leases: Option<Arc<Leases<C>>>,
 }
@@ -59,7 +58,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Returns a handle on the same states that enforces `policy`: for tiers, for quotas of single
-    /// customers, and for reloads. Keys keep their debts.
+    /// customers, and for reloads. Keys keep what they have used if the span is the same: the time in which a burst
+    /// recovers, or the length of a window.
     ///
     /// The handle shares the connection, the settings, the circuit breaker and the counters. The
     /// limiter's own policy name finds the states; decisions carry the handle's policy. It is cheap
@@ -99,14 +99,13 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if a limit of `policy` has the name and
-    /// the family of one of this limiter's, because both would have the same states: use another name, or
-    /// [`with_policy`](Self::with_policy).
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `policy` has the name of this limiter's,
+    /// because both would have the same states: use another name, or [`with_policy`](Self::with_policy).
     pub fn sibling(&self, policy: &Policy) -> Result<Self, Error> {
         let Context { id, settings, policy: own, keys, .. } = &*self.sender.context;
         let client = self.sender.client.clone();
         let context = Context::new(id.sibling(), settings.clone(), policy.clone(), &client)?;
-        if context.keys.parts().any(|part| keys.parts().any(|other| part == other)) {
+        if context.keys.parts() == keys.parts() {
             let message = format!(
                 "invalid sibling {:?} of the limiter {:?}: both have the same states; use another name, or with_policy",
                 policy.name(),
@@ -129,14 +128,12 @@ impl<C: ScriptClient> RedisLimiter<C> {
         self.handle.plan.lease.map(|terms| terms.length)
     }
 
-    /// Returns the store's keys of `key`, as `SCAN` and `redis-cli` show them: one for each limit, in the order of
-    /// [`Policy::limits`].
-    ///
-    /// Beside a key of GCRA, there may be one that ends with `:leases`, if permits were leased.
+    /// Returns the store's keys of `key`, as `SCAN` and `redis-cli` show them: a hash, unless all limits of the policy are
+    /// logs, and then a list for each log.
     ///
     /// ```no_run
     /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
-    /// assert_eq!(limiter.stored_keys("alice")?, [b"limiter:{salice}:api:gcra"]);
+    /// assert_eq!(limiter.stored_keys("alice")?, [b"limiter:{salice}:api"]);
     /// # Ok(())
     /// # }
     /// ```
@@ -146,8 +143,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `key` is a secret, and
     /// the limiter was built without [`Builder::key_secret`](crate::Builder::key_secret).
     pub fn stored_keys<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<Vec<u8>>, Error> {
-        let (keys, mut all) = (&self.sender.context.keys, Vec::new());
-        keys.add_all(&keys.of(&key.into())?, &mut all);
+        let mut all = Vec::new();
+        self.handle.plan.add_keys(&self.sender.context.keys.of(&key.into())?, &mut all);
         Ok(all.into_iter().map(Vec::from).collect())
     }
 

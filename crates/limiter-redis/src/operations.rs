@@ -121,7 +121,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             let (key, Self { sender, handle, .. }) = (key?, &limiter);
             let (leases, leased) = (limiter.leases.clone(), key.clone());
             let forget = move || leases.iter().for_each(|leases| leases.forget(&leased));
-            let reset = Reset::new(Forgotten::of(&sender.context, &key), forget);
+            let reset =
+                Reset::new(limiter.handles.lists(), Forgotten::of(&sender.context, &key), forget);
             sender.operate(handle, &key, reset).await
         })
     }

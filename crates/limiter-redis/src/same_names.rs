@@ -30,16 +30,17 @@ pub(crate) fn note(store: String, context: &Arc<Context>) {
     }
 }
 
-/// Returns whether both have the same keys for a limit, and other quotas for it.
+/// Returns whether both have the same states for a limit, and other quotas for it.
 fn have_same_states(one: &Context, other: &Context) -> bool {
-    limits(one).any(|(keys, limit)| {
-        limits(other).any(|(others, other)| keys == others && limit.quota() != other.quota())
-    })
+    let is_same = |(identity, limit): (&String, &Limit)| {
+        limits(other).any(|(others, other)| identity == others && limit.quota() != other.quota())
+    };
+    one.keys.parts() == other.keys.parts() && limits(one).any(is_same)
 }
 
-/// Returns what the keys of each limit have in common, and the limit.
-fn limits(context: &Context) -> impl Iterator<Item = ((&[u8], &[u8]), &Limit)> {
-    context.keys.parts().zip(context.policy.limits())
+/// Returns what identifies the states of each limit, and the limit.
+fn limits(context: &Context) -> impl Iterator<Item = (&String, &Limit)> {
+    context.policy.identities().iter().zip(context.policy.limits())
 }
 
 fn quotas(policy: &Policy) -> String {

@@ -1,8 +1,8 @@
 //! The scripts: what is sent, and what comes back.
 //!
-//! Each family of algorithms has a script that checks keys by a limit's own quota, and leaves every other case to
-//! the script `policy`. Three others are for requests in flight. A source may include whole functions by lines such as `-- include scaled`. The texts are
-//! made and hashed once for all limiters, because quotas are arguments.
+//! Each decides whatever it finds. `gcra`, `window` and `log` check subjects by one limit, and `list` does everything else
+//! that charges permits. Three are for requests in flight. A source may include others by lines such as `-- include scaled`. The texts are made
+//! and hashed once for all limiters, because quotas are arguments.
 
 mod argument;
 mod charge;
@@ -11,8 +11,8 @@ mod gcra;
 pub(crate) mod in_flight;
 mod lease;
 mod limit;
+mod list;
 mod plan;
-mod policy;
 mod refund;
 mod reply;
 mod terms;
@@ -22,11 +22,13 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-pub(crate) use charge::{Charge, Charged, Route};
+#[cfg(test)]
+pub(crate) use charge::Route;
+pub(crate) use charge::{Charge, Charged};
 use gcra::Gcra;
 pub(crate) use limit::ScriptLimit;
-pub(crate) use plan::Plan;
-pub(crate) use policy::{Ask, Demand, PolicyReply, PolicyRequest};
+pub(crate) use list::{Ask, Demand, ListReply, ListRequest};
+pub(crate) use plan::{Plan, list};
 pub(crate) use reply::CheckReply;
 pub(crate) use terms::LeaseTerms;
 
@@ -34,12 +36,11 @@ use crate::client::script::Script;
 pub use crate::client::script::digest;
 
 /// The sources of the scripts that are sent, by name.
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 10] = [
     ("gcra", include_str!("scripts/gcra.lua")),
     ("window", include_str!("scripts/window.lua")),
-    ("counter", include_str!("scripts/counter.lua")),
     ("log", include_str!("scripts/log.lua")),
-    ("policy", include_str!("scripts/policy.lua")),
+    ("list", include_str!("scripts/list.lua")),
     ("lease", include_str!("scripts/lease.lua")),
     ("refund", include_str!("scripts/refund.lua")),
     ("reset", include_str!("scripts/reset.lua")),
@@ -49,13 +50,16 @@ const SOURCES: [(&str, &str); 11] = [
 ];
 
 /// What sources include, by name.
-const FUNCTIONS: [(&str, &str); 6] = [
+const FUNCTIONS: [(&str, &str); 9] = [
+    ("clock", include_str!("scripts/functions/clock.lua")),
     ("scaled", include_str!("scripts/functions/scaled.lua")),
+    ("expire", include_str!("scripts/functions/expire.lua")),
+    ("write", include_str!("scripts/functions/write.lua")),
+    ("hash", include_str!("scripts/functions/hash.lua")),
     ("gcra", include_str!("scripts/functions/gcra.lua")),
     ("window", include_str!("scripts/functions/window.lua")),
+    ("windows", include_str!("scripts/functions/windows.lua")),
     ("log", include_str!("scripts/functions/log.lua")),
-    ("family_window", include_str!("scripts/functions/family_window.lua")),
-    ("family_log", include_str!("scripts/functions/family_log.lua")),
 ];
 
 /// Sets `now` from the server's clock. Each script that needs the time contains it as it is.
@@ -74,15 +78,14 @@ fn text(source: &str) -> String {
     let mut text = String::new();
     for line in source.lines() {
         let code = line.trim_start();
-        let included = code.strip_prefix("-- include ").map(function);
-        let indentation = included.map_or(0, |_| line.len() - code.len());
-        for line in included.map_or_else(|| line.lines(), str::lines) {
+        let Some(name) = code.strip_prefix("-- include ") else {
+            text.extend([line, "\n"]);
+            continue;
+        };
+        let indentation = line.len() - code.len();
+        for line in self::text(function(name)).lines() {
             text.extend(iter::repeat_n(' ', if line.is_empty() { 0 } else { indentation }));
-            text.push_str(line);
-            text.push('\n');
-        }
-        if line.is_empty() {
-            text.push('\n');
+            text.extend([line, "\n"]);
         }
     }
     text
@@ -109,22 +112,23 @@ pub const CALL_COMMANDS: &[&str] = &["EVALSHA", "EVAL"];
 
 /// The commands that scripts of rates call.
 #[doc(hidden)]
-pub const SCRIPT_COMMANDS: &[&str] =
-    &["TIME", "GET", "SET", "DEL", "PEXPIRE", "LLEN", "LRANGE", "LSET", "RPUSH", "LTRIM", "LREM"];
+pub const SCRIPT_COMMANDS: &[&str] = &[
+    "TIME", "PTTL", "PEXPIRE", "UNLINK", "HGET", "HMGET", "HGETALL", "HSET", "HDEL", "LLEN",
+    "LINDEX", "LRANGE", "LSET", "RPUSH", "LTRIM", "LREM",
+];
 
 /// The commands that scripts of requests in flight call, apart from those of rates.
 #[doc(hidden)]
 pub const IN_FLIGHT_COMMANDS: &[&str] =
-    &["PTTL", "ZADD", "ZREM", "ZCARD", "ZCOUNT", "ZMSCORE", "ZREMRANGEBYSCORE"];
+    &["ZADD", "ZREM", "ZCARD", "ZCOUNT", "ZMSCORE", "ZREMRANGEBYSCORE"];
 
 /// The scripts that limiters send.
 #[derive(Debug)]
 pub(crate) struct Scripts {
     gcra: Script,
     window: Script,
-    counter: Script,
     log: Script,
-    policy: Script,
+    list: Script,
     lease: Script,
     refund: Script,
     reset: Script,
@@ -137,21 +141,10 @@ impl Scripts {
     /// Returns the scripts, whose texts all limiters share.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: LazyLock<Arc<Scripts>> = LazyLock::new(|| {
-            let [gcra, window, counter, log, policy, lease, refund, reset, enter, renew, leave] =
+            let [gcra, window, log, list, lease, refund, reset, enter, renew, leave] =
                 SOURCES.map(|(_, source)| Script::new(text(source)));
-            let all = Scripts {
-                gcra,
-                window,
-                counter,
-                log,
-                policy,
-                lease,
-                refund,
-                reset,
-                enter,
-                renew,
-                leave,
-            };
+            let all =
+                Scripts { gcra, window, log, list, lease, refund, reset, enter, renew, leave };
             Arc::new(all)
         });
         Arc::clone(&SHARED)
@@ -163,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of scaled, gcra, ")]
+    #[should_panic(expected = "unknown include \"scaled_up\"; expected one of clock, scaled, ")]
     fn an_unknown_include_is_not_an_empty_text() {
         let _ = text("local a = 1\n  -- include scaled_up\nreturn a");
     }

@@ -55,7 +55,6 @@ mod ledger;
 mod overshoot;
 mod services;
 mod suspensions;
-mod turns;
 mod uses;
 mod waits;
 
@@ -149,9 +148,6 @@ pub(crate) struct Admission {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permits {
     pub(crate) number: u64,
-    /// The tier by which they were admitted.
-    pub(crate) tier: usize,
-    pub(crate) are_leased: bool,
     /// For how much later they were reserved.
     pub(crate) delay: Micros,
     /// If they were charged afterwards: when the request began.
@@ -194,15 +190,15 @@ impl Auditor {
         (earliest, latest): (Micros, Micros),
     ) -> Option<Admission> {
         let ledger = self.ledger(account)?;
-        let Permits { number, tier, are_leased, delay, of_request } = permits;
+        let Permits { number, delay, of_request } = permits;
         if let Some(from) = of_request {
             ledger.around.requests.add(from, latest, number);
         }
         if delay > 0 {
-            let charged = (earliest.saturating_sub(delay), latest);
-            ledger.around.reservations.add(tier, charged, number);
+            let until = &mut ledger.around.reserved_until;
+            *until = latest.max(*until);
         }
-        let counted = Admitted { permits: number, latest, quota: tier, is_leased: are_leased };
+        let counted = Admitted { permits: number, latest };
         let admission = Admission { account, id: ledger.add(earliest, counted)? };
         self.check(admission);
         // After the check, because reservations count later.
@@ -374,7 +370,7 @@ impl Auditor {
         let now = moment.now;
         self.waits.changed(subject, moment.passed(self.node(subject)));
         // After a step of the clock, a refusal may have replaced a state that had become impossible: law 2.
-        let is_other = script == "refund" || script == "policy" && self.has_incarnations;
+        let is_other = script == "refund" || self.has_incarnations;
         let is_found = !is_other && self.attributions.changed(subject, call).is_some();
         if self.charges.changed(process, subject, sent, now) || is_found {
             self.found_charge(subject);

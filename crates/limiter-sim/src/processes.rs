@@ -22,7 +22,7 @@ use crate::{
     network::{Network, SimClient},
     random::Random,
     service::{Exports, Service},
-    service_plan::{BLOCK, LEVELS, STRIKES, USER, stored_part},
+    service_plan::{BLOCK, LEVELS, USER, stored_part},
     traffic::{Caller, Clients, Holder, Member},
     vocabulary::{KEYS, ProcessId, Subject, subject},
 };
@@ -160,12 +160,13 @@ impl Processes {
         exports: Option<Exports>,
     ) -> Result<Option<Arc<Service>>, Error> {
         let Some(plan) = &self.fleet.services else { return Ok(None) };
+        let strikes = plan.block.map(|block| block.strikes_key()).transpose()?.unwrap_or_default();
         for (key, name) in KEYS.iter().enumerate() {
             let limits = limiters.get(USER).map(|user| user.stored_keys(*name)).transpose()?;
             for limit in limits.iter().flatten() {
                 self.network.with_records(|records, _| {
                     for (part, name) in
-                        [(Part::Strikes, STRIKES), (Part::Levels, LEVELS), (Part::Block, BLOCK)]
+                        [(Part::Strikes, &*strikes), (Part::Levels, LEVELS), (Part::Block, BLOCK)]
                     {
                         records.is_of_blocks(stored_part(limit, name), subject(USER, key), part);
                     }

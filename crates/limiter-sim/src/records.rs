@@ -163,8 +163,7 @@ impl Records {
         answer: Answer,
     ) -> Option<Admission> {
         let Answer { source, permits, delay, of_request, .. } = answer;
-        let Operation { begun: Begun { process, subject, .. }, asked, limiter, question, .. } =
-            *operation;
+        let Operation { begun: Begun { process, subject, .. }, asked, limiter, .. } = *operation;
         if source == Source::State {
             self.decided_by_store(moment, operation, answer);
         }
@@ -202,8 +201,6 @@ impl Records {
         let early = (to - from) / 1_000;
         let permits = Permits {
             number: permits?,
-            tier: question.tier,
-            are_leased: source == Source::Lease,
             delay,
             of_request: of_request.map(|began| began.passed(node)),
         };

@@ -204,15 +204,14 @@ fn unexpired(redis: &Redis, key: &[u8], now: i64) -> usize {
     }
 }
 
-/// Returns how long the debt of a key by GCRA takes to recover: its state begins with the moment, in 16 digits.
+/// Returns how long the longest field of a hash counts: each begins with the moment at which it is past, in 16 digits.
 fn recovers_in(redis: &Redis, key: &[u8], now: i64) -> Micros {
-    let until = match redis.stored(key).map(|stored| &stored.value) {
-        Some(Value::Text(state)) => {
-            state.get(..16).and_then(|it| str::from_utf8(it).ok()?.parse::<i64>().ok())
-        }
-        _ => None,
+    let Some(Value::Hash(fields)) = redis.stored(key).map(|stored| &stored.value) else { return 0 };
+    let past = |(_, text): &(Vec<u8>, Vec<u8>)| {
+        text.get(..16).and_then(|it| str::from_utf8(it).ok()?.parse::<i64>().ok())
     };
-    until.and_then(|until| u64::try_from(until - now).ok()).unwrap_or(0)
+    let latest = fields.iter().filter_map(past).max();
+    latest.and_then(|past| u64::try_from(past - now).ok()).unwrap_or(0)
 }
 
 /// Returns the keys of a script call.

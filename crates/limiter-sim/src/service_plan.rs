@@ -266,7 +266,6 @@ pub(crate) fn stored_part(limit: &[u8], part: &str) -> Vec<u8> {
     [limit.get(..end).unwrap_or_default(), part.as_bytes()].concat()
 }
 
-/// The states of strikes, levels and blocks, as keys of the store name them.
-pub(crate) const STRIKES: &str = "user-strikes:sliding-log.3";
-pub(crate) const LEVELS: &str = "user-levels:gcra";
-pub(crate) const BLOCK: &str = "user-block:gcra";
+/// The states of levels and blocks, as keys of the store name them.
+pub(crate) const LEVELS: &str = "user-levels";
+pub(crate) const BLOCK: &str = "user-block";

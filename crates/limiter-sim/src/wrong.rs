@@ -40,8 +40,6 @@ pub enum Wrong {
     RefundsBehindReservations,
     /// The server gives a charge back whole after it has drained.
     RefundsWhatHasDrained,
-    /// The server forgets a debt that another quota has left. A part of the processes have half the quota.
-    ForgivesOtherDebts,
     /// The server's refusals name a wait of a microsecond, so that nobody pauses.
     NamesNoWaits,
     /// The server's refusals name four times the wait, so that denials are cached too long.
@@ -125,7 +123,7 @@ const EXCUSED: [Effect; 3] = [Effect::StartsIncarnations, Effect::Suspends, Effe
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 37] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -142,7 +140,6 @@ impl Wrong {
         Self::ForgetsSleeps,
         Self::RefundsBehindReservations,
         Self::RefundsWhatHasDrained,
-        Self::ForgivesOtherDebts,
         Self::NamesNoWaits,
         Self::NamesLongWaits,
         Self::ShadowsFirst,
@@ -186,7 +183,6 @@ impl Wrong {
             Self::ForgetsSleeps => "forgets-sleeps",
             Self::RefundsBehindReservations => "refunds-behind-reservations",
             Self::RefundsWhatHasDrained => "refunds-what-has-drained",
-            Self::ForgivesOtherDebts => "forgives-other-debts",
             Self::NamesNoWaits => "names-no-waits",
             Self::NamesLongWaits => "names-long-waits",
             Self::ShadowsFirst => "shadows-first",
@@ -250,9 +246,7 @@ impl Wrong {
             Self::ChargesLeasesForTheirStart => Some(LEASED_WITH_QUIET),
             Self::LeasesEndLate => Some(LEASED_WITH_PAUSES),
             Self::ClockStandsStill => Some(LEASED_WITH_STOPS),
-            Self::RefundsBehindReservations
-            | Self::RefundsWhatHasDrained
-            | Self::ForgivesOtherDebts => Some(GCRA),
+            Self::RefundsBehindReservations | Self::RefundsWhatHasDrained => Some(GCRA),
             _ => None,
         }
     }

@@ -131,6 +131,16 @@ pub fn spans<S: Operations>(make: impl FnMut(Policy) -> S) {
     operate(spans::ROWS, make);
 }
 
+/// Runs those rows whose increments memory rounds up, to a quarter of a nanosecond.
+pub fn spans_by_quarter_nanos<S: Operations>(make: impl FnMut(Policy) -> S) {
+    operate(spans::BY_QUARTER_NANOS, make);
+}
+
+/// Runs those rows whose increments Redis rounds up, to a microsecond.
+pub fn spans_by_micros<S: Operations>(make: impl FnMut(Policy) -> S) {
+    operate(spans::BY_MICROS, make);
+}
+
 fn operate<S: Operations>(
     cases: impl IntoIterator<Item = &'static Case>,
     mut make: impl FnMut(Policy) -> S,

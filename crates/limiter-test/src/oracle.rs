@@ -1,6 +1,6 @@
 //! Reference limiters: slow and simple, so that they are obviously right.
 
-mod admitted;
+pub(crate) mod admitted;
 pub mod gcra;
 mod window;
 

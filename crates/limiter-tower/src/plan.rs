@@ -82,11 +82,9 @@ impl Plan {
     }
 
     /// Logs under which limits all keys begin fresh, because `next` replaces this plan of the rule or tier `name`.
-    ///
-    /// Only of a limiter in memory: what a key owes in a store is converted where the quota changes.
     pub(crate) fn log_resets_by(&self, name: &str, next: &Self) {
         let limits = self.policy().limits_reset_by(next.policy());
-        if self.limiter().store() == "memory" && !limits.is_empty() {
+        if !limits.is_empty() {
             log::limits_reset(name, &limits);
         }
     }

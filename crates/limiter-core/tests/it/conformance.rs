@@ -16,6 +16,7 @@ fn conforms<S: Operations>(make: impl Fn(Policy) -> S) {
     conformance::several(&make);
     conformance::operations(&make);
     conformance::spans(&make);
+    conformance::spans_by_quarter_nanos(&make);
 }
 
 #[test]
@@ -64,6 +65,7 @@ fn a_fallback_conforms_while_the_store_fails() {
     conformance::windows(make);
     conformance::several(make);
     conformance::spans(make);
+    conformance::spans_by_quarter_nanos(make);
 }
 
 #[test]

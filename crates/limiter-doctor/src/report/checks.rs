@@ -19,7 +19,7 @@ const SUBJECTS: usize = 10;
 
 /// One algorithm for each type of value.
 const POLICIES: [(&str, &str); 2] =
-    [("doctor-text", "1000/s"), ("doctor-list", "1000/s by sub-windows 10 slots")];
+    [("doctor-hash", "1000/s"), ("doctor-list", "1000/s by sub-windows 10 slots")];
 
 pub(super) async fn examine(connection: &Connection, prefix: &str, findings: &mut Findings) {
     let name = "checks";
@@ -27,8 +27,7 @@ pub(super) async fn examine(connection: &Connection, prefix: &str, findings: &mu
         match decide(connection, prefix, policy, quota).await {
             Ok(times) => latency(&format!("{name} ({quota})"), times, findings),
             Err(error) => {
-                let advice =
-                    "until this succeeds, limiters return errors, or decide by a share in memory";
+                let advice = "until this succeeds, limiters return errors, or decide in memory";
                 findings.problem(name, error.to_string(), advice);
             }
         }

@@ -21,15 +21,15 @@ pub(super) async fn examine(
     keys: &str,
     findings: &mut Findings,
 ) -> bool {
-    // Pushes come last: their key must expire.
+    // Writes come last: their key must expire.
     let commands = CALL_COMMANDS.iter().chain(SCRIPT_COMMANDS).copied();
-    let (pushes, others): (Vec<_>, Vec<_>) =
-        commands.partition(|command| command.ends_with("PUSH"));
+    let adds = |command: &&str| matches!(*command, "HSET" | "RPUSH");
+    let (writes, others): (Vec<_>, Vec<_>) = commands.partition(adds);
     let (mut denied, mut missing) = (Vec::new(), Vec::new());
     let mut denied_key = None;
-    for command in others.into_iter().chain(pushes) {
+    for command in others.into_iter().chain(writes) {
         let can_not = |command: &&str| denied.contains(command) || missing.contains(command);
-        if command.ends_with("PUSH") && ["DEL", "PEXPIRE"].iter().all(can_not) {
+        if adds(&command) && ["UNLINK", "PEXPIRE"].iter().all(can_not) {
             continue;
         }
         let Err(error) = server.send(command, &arguments(command, key), WITHIN).await else {
@@ -43,7 +43,7 @@ pub(super) async fn examine(
             None => {}
         }
     }
-    for command in ["PEXPIRE", "DEL"] {
+    for command in ["PEXPIRE", "UNLINK"] {
         drop(server.send(command, &arguments(command, key), WITHIN).await);
     }
     let can_run_all = report(server.name(), keys, &denied, &missing, denied_key.as_ref(), findings);
@@ -153,13 +153,13 @@ fn arguments<'a>(command: &str, key: &'a str) -> Vec<&'a str> {
         "TIME" => vec![],
         "EVAL" => vec!["return 1", "1", key],
         "EVALSHA" => vec![NO_SCRIPT, "1", key],
-        "SET" => vec![key, "1", "PX", "1000"],
         "PEXPIRE" => vec![key, "1000"],
         "LINDEX" => vec![key, "0"],
         "LSET" => vec![key, "0", "1"],
         "LRANGE" | "LTRIM" => vec![key, "0", "-1"],
         "LREM" => vec![key, "0", "1"],
-        "LPUSH" | "RPUSH" => vec![key, "1"],
+        "RPUSH" | "HGET" | "HMGET" | "HDEL" => vec![key, "1"],
+        "HSET" => vec![key, "1", "1"],
         // A server checks how many arguments there are before it checks permissions. It adds nothing to a key without a
         // value.
         "ZADD" => vec![key, "XX", "1", "1"],

@@ -1,8 +1,6 @@
-//! What was found, in words and as JSON.
+//! What was found, in words.
 
 use std::fmt;
-
-use serde_json::{Value, json};
 
 /// The findings of a report. They print as a list, problems first.
 #[derive(Debug, Default)]
@@ -48,19 +46,6 @@ impl Findings {
     fn add(&mut self, severity: Severity, server: &str, text: String, advice: Option<&str>) {
         let (server, advice) = (server.to_owned(), advice.map(str::to_owned));
         self.0.push(Finding { severity, server, text, advice });
-    }
-
-    pub(super) fn json(&self) -> Value {
-        let findings = self.0.iter().map(|finding| {
-            let Finding { severity, server, text, advice } = finding;
-            let severity = match severity {
-                Severity::Fine => "ok",
-                Severity::Advice => "advice",
-                Severity::Problem => "problem",
-            };
-            json!({ "severity": severity, "server": server, "finding": text, "advice": advice })
-        });
-        findings.collect()
     }
 }
 

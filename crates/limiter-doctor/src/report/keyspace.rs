@@ -5,7 +5,7 @@ use limiter_redis::{ScriptReply, Server};
 use super::Findings;
 use crate::{
     read::{WITHIN, text},
-    subject::StoredKey,
+    subject::{Content, StoredKey},
 };
 
 /// How many keys are asked for at once, and how often.
@@ -51,8 +51,9 @@ pub(super) async fn examine(server: &Server, pattern: &str, findings: &mut Findi
     if lasting.is_empty() {
         findings.fine(server.name(), format!("all of {all} have an expiry"));
     }
-    let is_limiters =
-        |key: &String| StoredKey::parse(key.as_bytes()).is_some_and(|parts| parts.family().is_ok());
+    let is_limiters = |key: &String| {
+        StoredKey::parse(key.as_bytes()).is_some_and(|parts| parts.content != Content::Unknown)
+    };
     let (limiters, others): (Vec<_>, Vec<_>) = lasting.into_iter().partition(is_limiters);
     for (keys, advice) in [(limiters, LOST), (others, FOREIGN)] {
         if let Some(first) = keys.first() {
@@ -65,8 +66,7 @@ pub(super) async fn examine(server: &Server, pattern: &str, findings: &mut Findi
 
 /// What to do with limiters' keys.
 const LOST: &str = "only PERSIST, RESTORE or another program can cause this: find out which one did. The next \
-                    admission sets an expiry, and of a key of leases, the next lease. If the subject is not in \
-                    use any more, reset it";
+                    admission sets an expiry. If the subject is not in use any more, reset it";
 
 /// What to do with other keys.
 const FOREIGN: &str = "a program other than a limiter wrote them: use a prefix that nothing else uses, and \

@@ -20,6 +20,7 @@ pub(super) async fn examine(server: &Server, findings: &mut Findings) -> bool {
             role(name, &info, findings);
             eviction(name, &info, findings);
             durability(name, &info, findings);
+            replicas(name, &info, findings);
         }
         Ok(None) => {
             findings.advise(name, "INFO replied with no text", "check that it is Redis or Valkey");
@@ -38,7 +39,7 @@ fn no_info(server: &str, error: &CallError, findings: &mut Findings) -> bool {
         findings.advise(server, format!("INFO is not permitted: {why}"), advice);
     } else {
         let advice = "check the address, the password and the network. Until it replies, limiters \
-                      return errors, or decide by a share in memory";
+                      return errors, or decide in memory";
         findings.problem(server, format!("no reply: {why}"), advice);
     }
     answered
@@ -67,8 +68,8 @@ fn role(server: &str, info: &Info, findings: &mut Findings) {
         findings.problem(server, "is a replica, which can't write", advice);
     }
     if info.get("loading") == Some("1") {
-        let advice = "wait until it has loaded its data. Until then, limiters return errors, or decide by a \
-                      share in memory";
+        let advice = "wait until it has loaded its data. Until then, limiters return errors, or decide in \
+                      memory";
         findings.problem(server, "is loading its data", advice);
     }
 }
@@ -89,8 +90,8 @@ fn eviction(server: &str, info: &Info, findings: &mut Findings) {
         _ => format!("uses {}, more than its limit of {} of memory", bytes(used), bytes(limit)),
     };
     if policy == "noeviction" {
-        let advice = "give it more memory: when it is full, limiters of fresh subjects return errors, or decide by a share \
-                      in memory";
+        let advice = "give it more memory: when it is full, limiters can't store admissions of new subjects, and return \
+                      errors or decide in memory";
         if percent >= 100 {
             findings.problem(server, format!("is full, and {uses}"), advice);
         } else if percent >= 80 {
@@ -101,8 +102,8 @@ fn eviction(server: &str, info: &Info, findings: &mut Findings) {
         return;
     }
     let text = format!(
-        "evicts keys when its memory is full ({policy}), and {uses}: an evicted subject is fresh, with \
-         all its permits"
+        "evicts keys when its memory is full ({policy}), and {uses}: an evicted subject has all \
+         its permits again"
     );
     let advice = "set maxmemory-policy noeviction, or use a server for limits only";
     if percent >= 80 || info.number("evicted_keys").unwrap_or(0) > 0 {
@@ -123,9 +124,47 @@ fn durability(server: &str, info: &Info, findings: &mut Findings) {
                       Short limits don't need it";
         findings.advise(
             server,
-            "has neither a replica nor an append-only file: after a crash, all subjects are fresh",
+            "has neither a replica nor an append-only file: after a crash, all permits are free",
             advice,
         );
+    }
+}
+
+/// How long ago a replica may have reported what it has, which it does each second.
+const MAX_SILENCE: u64 = 5;
+
+/// How many bytes a replica may lack: about a second of 10,000 checks.
+const MAX_BEHIND: u64 = 1 << 20;
+
+/// Adds an advice for each replica that lags.
+fn replicas(server: &str, info: &Info, findings: &mut Findings) {
+    let written = info.number("master_repl_offset").unwrap_or(0);
+    for number in 0..info.number("connected_slaves").unwrap_or(0) {
+        let Some(replica) = info.get(&format!("slave{number}")) else { continue };
+        if let Some(why) = lag(replica, written) {
+            let advice = "find out why: the network, its processor or disk, or a full synchronisation. A failover to it loses \
+                          the charges that it lacks, so their permits are available once more";
+            findings.advise(server, format!("its replica {why}"), advice);
+        }
+    }
+}
+
+/// Returns how a replica lags, from a line such as `ip=10.0.0.2,port=6379,state=online,offset=512,lag=0`.
+fn lag(replica: &str, written: u64) -> Option<String> {
+    let get =
+        |name: &str| replica.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    let number = |name| get(name).and_then(|number| number.parse::<u64>().ok());
+    let name = format!("{}:{}", get("ip")?, get("port")?);
+    let (state, silence) = (get("state")?, number("lag").unwrap_or(0));
+    let behind = written.saturating_sub(number("offset").unwrap_or(written));
+    if state != "online" {
+        Some(format!("{name} is not in sync yet: its state is {state}"))
+    } else if silence > MAX_SILENCE {
+        Some(format!("{name} has not replied for {silence} s"))
+    } else if behind > MAX_BEHIND {
+        Some(format!("{name} is {} behind", bytes(behind)))
+    } else {
+        None
     }
 }
 
@@ -136,5 +175,23 @@ impl Info {
 
     fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_that_lag_are_named() {
+        let lag = |rest: &str| lag(&format!("ip=10.0.0.2,port=6380,{rest}"), 10 << 20);
+        assert_eq!(lag("state=online,offset=10485760,lag=1"), None);
+        assert_eq!(lag("state=online,offset=9437184,lag=5"), None);
+        let text = "10.0.0.2:6380 is 2 MiB behind";
+        assert_eq!(lag("state=online,offset=8388608,lag=1").unwrap(), text);
+        let text = "10.0.0.2:6380 has not replied for 6 s";
+        assert_eq!(lag("state=online,offset=10485760,lag=6").unwrap(), text);
+        let text = "10.0.0.2:6380 is not in sync yet: its state is wait_bgsave";
+        assert_eq!(lag("state=wait_bgsave,offset=0,lag=0").unwrap(), text);
     }
 }

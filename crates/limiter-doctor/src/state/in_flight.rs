@@ -1,6 +1,8 @@
-//! Permits of requests in flight, in words.
+//! Permits of requests in flight.
 
-use super::{Field, State, micros_of};
+use std::time::Duration;
+
+use super::{in_words, number};
 
 /// What was read of a sorted set of permits. All times are microseconds of Unix time.
 #[derive(Debug)]
@@ -15,55 +17,67 @@ pub(crate) struct Permits {
     pub(crate) first: Vec<(String, String)>,
 }
 
-/// The longest that a permit lasts: what a request finds further ahead is an error, if its limit is reached.
-const LONGEST: u64 = 86_400_000_000;
-
-const NOT_A_PERMIT: &str = "A member of the set is not a permit, because its deadline is more than a day ahead: the \
-                            server's clock was set back, or another program wrote it. It counts for ever, and when \
-                            the limit is reached, requests fail. Reset the subject.";
-
-/// Returns the state of a set at the server's time `now`, or `None` if no limiter writes such a set.
-pub(super) fn of(permits: &Permits, now: u64) -> Option<State> {
-    let deadline = |text: &str| text.parse::<u64>().ok();
-    let latest = deadline(&permits.latest)?;
-    let fields = permits.first.iter().map(|(id, at)| {
-        let at = deadline(at)?;
-        let meaning = if at > now {
-            format!("permit {id}, which expires in {} unless it is renewed", micros_of(at - now))
-        } else {
-            format!("permit {id}, which expired {} ago", micros_of(now - at))
-        };
-        Some(Field::of("deadline", at, meaning))
-    });
-    let fields = fields.collect::<Option<Vec<_>>>()?;
-    let (held, lasts) = (permits.all.saturating_sub(permits.expired), latest.saturating_sub(now));
-    let state = State::of(held, lasts, true, fields);
-    let problem = (lasts > LONGEST).then(|| NOT_A_PERMIT.to_owned());
-    Some(State { problem, in_flight: Some((permits.all, permits.expired)), ..state })
+/// What a set means.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct InFlight {
+    /// The permits that have not expired.
+    pub(crate) held: u64,
+    /// The time until the last one expires, unless it is renewed.
+    pub(crate) expires_in: Duration,
+    /// In words.
+    pub(crate) lines: Vec<String>,
+    /// What is wrong with the set, and what happens next.
+    pub(crate) problem: Option<&'static str>,
 }
 
-impl State {
-    /// Returns what a set of permits means, if this is one.
-    pub(crate) fn words_of_in_flight(&self) -> Option<String> {
-        let (all, expired) = self.in_flight?;
-        let number = |number: u64, one: &str| {
-            format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+/// The longest that a permit lasts: a request that finds one further ahead fails, if the limit is reached.
+const LONGEST: u64 = 86_400_000_000;
+
+const TOO_FAR: &str = "A member of the set is not a permit, because its deadline is more than a day ahead: the server's \
+                       clock was set back, or another program wrote it. It counts for ever, and when the limit is \
+                       reached, requests fail. Reset the subject.";
+
+const NOT_PERMITS: &str = "A member of the set is not a permit, because its score is not a time in microseconds. It \
+                           counts as a request in flight until the limit is reached, and if the score is later than \
+                           now, for as long; from a day ahead on requests then fail. Find out which program wrote it, \
+                           then reset the subject.";
+
+impl InFlight {
+    /// Returns what a set means at the server's time `now`.
+    pub(crate) fn of(permits: &Permits, now: u64) -> Self {
+        let deadlines: Option<Vec<_>> =
+            permits.first.iter().map(|(id, at)| Some((id, number(at)?))).collect();
+        let (Some(deadlines), Some(latest)) = (deadlines, number(&permits.latest)) else {
+            let lines = vec![count(permits.all, "member")];
+            let (held, expires_in) = (0, Duration::ZERO);
+            return Self { held, expires_in, lines, problem: Some(NOT_PERMITS) };
         };
-        let mut out = number(all - expired, "request");
-        out += " in flight. The limit is not stored.\n";
-        if expired > 0 {
-            out += &format!(
-                "{} expired, and count{} until the limit is reached.\n",
-                number(expired, "permit"),
-                if expired == 1 { "s" } else { "" }
-            );
+        let (held, lasts) =
+            (permits.all.saturating_sub(permits.expired), latest.saturating_sub(now));
+        let mut lines =
+            vec![format!("{} in flight. The limit is not stored.", count(held, "request"))];
+        if permits.expired > 0 {
+            let s = if permits.expired == 1 { "s" } else { "" };
+            let expired = count(permits.expired, "permit");
+            lines.push(format!("{expired} expired, and count{s} until the limit is reached."));
         }
-        let listed = self.fields.len() as u64;
-        if listed < all {
-            out += &format!("The {listed} that expire first of {all}:\n");
+        let listed = deadlines.len() as u64;
+        if listed < permits.all {
+            lines.push(format!("The {listed} that expire first of {}:", permits.all));
         }
-        Some(out)
+        lines.extend(deadlines.iter().map(|(id, at)| match at.checked_sub(now) {
+            Some(left) if left > 0 => {
+                format!("permit {id} expires in {} unless it is renewed", in_words(left))
+            }
+            _ => format!("permit {id} expired {} ago", in_words(now - at)),
+        }));
+        let problem = (lasts > LONGEST).then_some(TOO_FAR);
+        Self { held, expires_in: Duration::from_micros(lasts), lines, problem }
     }
+}
+
+fn count(number: u64, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -81,37 +95,39 @@ mod tests {
 
     #[test]
     fn permits_are_counted_until_they_expire() {
-        let state = of(&permits(3, 1, &[NOW, NOW + 1_000_000, NOW + 26_000_000]), NOW).unwrap();
-        assert_eq!((state.used, state.fresh_in.as_secs(), &state.problem), (2, 26, &None));
-        let meanings: Vec<_> = state.fields.iter().map(|field| field.meaning.as_str()).collect();
+        let set = InFlight::of(&permits(3, 1, &[NOW, NOW + 1_000_000, NOW + 26_000_000]), NOW);
+        assert_eq!((set.held, set.expires_in.as_secs(), set.problem), (2, 26, None));
         assert_eq!(
-            meanings,
+            set.lines,
             [
-                "permit id0, which expired 0 us ago",
-                "permit id1, which expires in 1 s unless it is renewed",
-                "permit id2, which expires in 26 s unless it is renewed",
+                "2 requests in flight. The limit is not stored.",
+                "1 permit expired, and counts until the limit is reached.",
+                "permit id0 expired 0 us ago",
+                "permit id1 expires in 1 s unless it is renewed",
+                "permit id2 expires in 26 s unless it is renewed",
             ]
         );
-        let words = "2 requests in flight. The limit is not stored.\n\
-                     1 permit expired, and counts until the limit is reached.\n";
-        assert_eq!(state.words_of_in_flight().unwrap(), words);
-        let state = of(&permits(30, 0, &[NOW + 1]), NOW).unwrap();
-        let words = state.words_of_in_flight().unwrap();
-        assert!(words.ends_with("The 1 that expire first of 30:\n"), "{words}");
+        let set = InFlight::of(&permits(30, 0, &[NOW + 1]), NOW);
+        assert_eq!(set.lines[1], "The 1 that expire first of 30:");
     }
 
     #[test]
     fn permits_that_have_all_expired_are_not_in_use() {
-        let state = of(&permits(2, 2, &[NOW - 9, NOW - 5]), NOW).unwrap();
-        assert_eq!((state.used, state.fresh_in.as_micros(), state.problem), (0, 0, None));
+        let set = InFlight::of(&permits(2, 2, &[NOW - 9, NOW - 5]), NOW);
+        assert_eq!((set.held, set.expires_in.as_micros(), set.problem), (0, 0, None));
     }
 
     #[test]
-    fn members_that_are_no_permits_are_a_problem() {
-        let state = of(&permits(1, 0, &[NOW + LONGEST + 1]), NOW).unwrap();
-        assert_eq!(state.problem.as_deref(), Some(NOT_A_PERMIT));
-        assert_eq!(of(&permits(1, 0, &[NOW + LONGEST]), NOW).unwrap().problem, None);
+    fn members_that_are_no_permits_are_a_problem_of_requests_in_flight() {
+        let set = InFlight::of(&permits(1, 0, &[NOW + LONGEST + 1]), NOW);
+        assert_eq!(set.problem, Some(TOO_FAR));
+        assert_eq!(InFlight::of(&permits(1, 0, &[NOW + LONGEST]), NOW).problem, None);
         let foreign = Permits { latest: "1.5".to_owned(), ..permits(1, 0, &[NOW]) };
-        assert!(of(&foreign, NOW).is_none());
+        let set = InFlight::of(&foreign, NOW);
+        // Not in the words of rates: no check replaces a set.
+        assert_eq!(
+            (set.problem, set.lines.as_slice()),
+            (Some(NOT_PERMITS), &["1 member".to_owned()][..])
+        );
     }
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use limiter_core::{Block, Blocks};
 use limiter_rig::server::Server;
-use serde_json::{Value, json};
 
 use crate::{doctor, limiter, take};
 
@@ -23,43 +22,36 @@ async fn strike(server: &Server, subject: &str, strikes: u32) {
     }
 }
 
-fn blocks_of(json: &Value) -> Vec<&str> {
-    let keys = json.as_array().unwrap().iter();
-    keys.filter_map(|key| key["block"].as_str()).collect()
-}
-
 #[tokio::test]
 async fn a_block_is_explained_beside_the_limit() {
     let server = Server::start();
     take(&limiter(&server, "login", "3/d").await, "alice", 1).await;
     strike(&server, "alice", 3).await;
     strike(&server, "bob", 2).await;
-    for target in [&["alice", "--name", "login"][..], &["limiter:{salice}:login:gcra"]] {
+    for target in [&["alice", "--name", "login"][..], &["limiter:{salice}:login"]] {
         let printed = doctor(&server, &[&["explain"], target].concat());
         assert_eq!(printed.code, 0, "{printed:?}");
         for text in [
-            "gcra: 1 permit in use.",
-            "limiter:{salice}:login-levels:gcra\n",
-            "  block      1 block is not forgotten\n",
-            "limiter:{salice}:login-block:gcra\n",
+            "gcra.86400s\n  34 % of 24 h is used up; ",
+            "limiter:{salice}:login-levels\n",
+            "  earlier blocks are forgotten in ",
+            "limiter:{salice}:login-block\n",
         ] {
             assert!(printed.out.contains(text), "{text}: {printed:?}");
         }
-        let (_, left) = printed.out.split_once("  block      blocked for ").unwrap();
+        let (_, left) = printed.out.split_once("  blocked for ").unwrap();
         assert!(left.starts_with("4.9 min more\n") || left.starts_with("5 min more\n"), "{left}");
         assert!(!printed.out.contains("login-strikes"), "a block begins without strikes");
-        let json = doctor(&server, &[&["--json", "explain"], target].concat()).json();
-        assert_eq!(blocks_of(&json["keys"]), ["levels", "block"]);
     }
     // The strikes alone are found, and a key of a block has nothing beside it.
-    let strikes = "limiter:{sbob}:login-strikes:sliding-log.3";
+    let strikes = "limiter:{sbob}:login-strikes:sliding-log.600s";
     for target in [&["bob", "--name", "login"][..], &[strikes]] {
         let printed = doctor(&server, &[&["explain"], target].concat());
         assert!(printed.out.starts_with(&format!("{strikes}\n")), "{printed:?}");
-        assert!(printed.out.contains("  block      2 of 3 strikes\n"), "{printed:?}");
+        assert!(printed.out.contains("\nsliding-log.600s\n  2 strikes\n"), "{printed:?}");
     }
     // Who has no block has no keys of one.
-    let printed = doctor(&server, &["explain", "carol", "--name", "login", "--quota", "3/d"]);
+    let printed = doctor(&server, &["explain", "carol", "--name", "login"]);
     assert!(!printed.out.contains("login-"), "{printed:?}");
 }
 
@@ -70,15 +62,16 @@ async fn the_list_says_who_is_blocked() {
     strike(&server, "bob", 2).await;
     let printed = doctor(&server, &["top", "--name", "login-block"]);
     let lines: Vec<_> = printed.out.lines().collect();
-    assert!(lines[1].contains(" limiter:{salice}:login-block:gcra (blocked for "), "{printed:?}");
+    assert!(lines[1].trim_start().starts_with("blocked  "), "{printed:?}");
+    assert!(lines[1].ends_with("  limiter:{salice}:login-block  gcra.block"), "{printed:?}");
     assert_eq!((lines[2], lines.len()), ("", 4), "{printed:?}");
     let printed = doctor(&server, &["top", "--name", "login-strikes"]);
-    let end = "limiter:{sbob}:login-strikes:sliding-log.3 (2 of 3 strikes)";
+    let end = "limiter:{sbob}:login-strikes:sliding-log.600s (2 strikes)";
     assert!(printed.out.lines().nth(1).unwrap().ends_with(end), "{printed:?}");
-    let json = doctor(&server, &["--json", "top"]).json();
-    let mut found = blocks_of(&json["subjects"]);
-    found.sort_unstable();
-    assert_eq!(found, ["block", "levels", "strikes"]);
+    let printed = doctor(&server, &["top"]);
+    for words in ["blocked  ", "(earlier blocks are forgotten in ", "(2 strikes)"] {
+        assert!(printed.out.contains(words), "{printed:?}");
+    }
 }
 
 #[tokio::test]
@@ -89,18 +82,18 @@ async fn a_reset_lifts_the_block() {
         strike(&server, subject, 4).await;
         assert!(blocks(&server).await.blocked_for(&subject.into()).await.unwrap() > 4 * MINUTE);
     }
-    let printed = doctor(&server, &["reset", "alice", "--name", "login", "--quota", "3/d"]);
-    let text = "Deleted limiter:{salice}:login:gcra\nDeleted limiter:{salice}:login-levels:gcra\n\
-                Deleted limiter:{salice}:login-block:gcra\nThe subject is fresh.";
+    let printed = doctor(&server, &["reset", "alice", "--name", "login"]);
+    let text = "Deleted limiter:{salice}:login\nDeleted limiter:{salice}:login-levels\n\
+                Deleted limiter:{salice}:login-block\nAll permits of the subject are free.";
     assert!(printed.code == 0 && printed.out.starts_with(text), "{printed:?}");
     assert_eq!(blocks(&server).await.blocked_for(&"alice".into()).await.unwrap(), Duration::ZERO);
     assert!(blocks(&server).await.blocked_for(&"bob".into()).await.unwrap() > 4 * MINUTE);
 
     // The permits are back before the block ends, so it is found without the limit's key.
-    server.command(&["DEL", "limiter:{sbob}:login:gcra"]).unwrap();
-    let printed = doctor(&server, &["--json", "reset", "bob", "--name", "login"]);
-    let deleted = json!(["limiter:{sbob}:login-levels:gcra", "limiter:{sbob}:login-block:gcra"]);
-    assert_eq!((printed.code, &printed.json()["deleted"]), (0, &deleted), "{printed:?}");
+    server.command(&["DEL", "limiter:{sbob}:login"]).unwrap();
+    let printed = doctor(&server, &["reset", "bob", "--name", "login"]);
+    let deleted = ["limiter:{sbob}:login-levels", "limiter:{sbob}:login-block"];
+    assert_eq!((printed.code, printed.deleted()), (0, deleted.map(str::to_owned).to_vec()));
     let printed = doctor(&server, &["reset", "bob", "--name", "login"]);
     assert!(printed.code == 1 && printed.out.starts_with("No key begins with "), "{printed:?}");
 }

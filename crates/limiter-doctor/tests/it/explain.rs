@@ -1,79 +1,212 @@
-//! `explain` says what a stored state means, as the limiter itself counts it.
+//! `explain` says what is stored of a subject, as the limiter itself counts it.
 
 use limiter_core::Key;
 use limiter_rig::server::Server;
 
-use crate::{SECRET, doctor, limiter, now, run, take};
+use crate::{LimitsFile, SECRET, doctor, limiter, now, run, take};
+
+/// A hash of four limits and the end of a lease, a log, and requests in flight of a policy `api`.
+fn plant(server: &Server) {
+    let now = now(server);
+    let at = |seconds: u64| (now + seconds * 1_000_000).to_string();
+    let hash = "limiter:{salice}:api";
+    let list = "limiter:{salice}:api:day/sliding-log.86400s";
+    for words in [
+        &["HSET", hash, "gcra.3600s", &at(1_800), "gcra.3600s:leases", &at(100)][..],
+        &["HSET", hash, "hour/fixed-window.3600s", &format!("{} 7", at(3_000))],
+        &["HSET", hash, "sliding-counter.3600s", &format!("{} 4 20", at(5_400))],
+        &["RPUSH", list, &format!("{} 2 9", at(0))],
+        &["RPUSH", list, &format!("{} 4", now - 90_000_000_000), &format!("{} 3", now - 1_000)],
+        &["PEXPIRE", hash, "60000"],
+        &["PEXPIRE", list, "60000"],
+    ] {
+        server.command(words).unwrap();
+    }
+}
+
+/// Returns whether the lines begin so. The times change, so they are cut off.
+fn begin_with(printed: &str, expected: &[&str]) -> bool {
+    let lines: Vec<_> = printed.lines().collect();
+    lines.len() == expected.len()
+        && lines.iter().zip(expected).all(|(line, it)| line.starts_with(it))
+}
 
 #[tokio::test]
-async fn a_state_prints_in_words() {
+async fn a_subject_prints_in_words() {
     let server = Server::start();
-    let tat = now(&server) + 3_600_000_000;
-    let state = format!("{tat} 360000000 7200000000");
-    server.command(&["SET", "limiter:{salice}:api:gcra", &state, "PX", "3600500"]).unwrap();
-    let printed =
-        doctor(&server, &["explain", "alice", "--name", "api", "--quota", "10/h burst 20"]);
-    // The times change, so they are cut off.
-    let lines: Vec<_> = printed.out.lines().collect();
-    for (line, text) in lines.iter().zip([
-        "limiter:{salice}:api:gcra",
-        "  subject    \"alice\" (text)",
-        "  policy     api",
-        "  algorithm  gcra",
-        "  expires    in ",
+    plant(&server);
+    let printed = doctor(&server, &["explain", "alice", "--name", "api"]);
+    let lines = [
+        "limiter:{salice}:api",
+        "  subject  \"alice\" (text)",
+        "  policy   api",
+        "  expires  in 59.",
         "",
-        "gcra: 10 of 20 permits in use, and 10 left. The limit is fresh in ",
-        &format!("  stored     \"{state}\""),
-        &format!("  TAT        {tat}  the time at which the debt, with permits in leases, is paid off, in "),
-        "  increment  360000000         each permit adds 6 min of debt",
-        "  reach      7200000000        the largest debt that the quota can leave: 2 h",
-    ]) {
-        assert!(line.starts_with(text), "{text:?}: {}", printed.out);
+        "gcra.3600s",
+        "  50 % of 60 min is used up; all of it is free in 29.",
+        "  leases   the latest ends in 9",
+        "  stored   \"",
+        "",
+        "hour/fixed-window.3600s",
+        "  7 permits in use; all are free in 49.",
+        "  7 permits in the window that ends in 49.",
+        "  stored   \"",
+        "",
+        "sliding-counter.3600s",
+        "  14 permits in use; all are free in 89.",
+        "  4 permits in the window that ends in 29.9 min, and 10 of 20 permits in the one before it",
+        "  stored   \"",
+        "",
+        "limiter:{salice}:api:day/sliding-log.86400s",
+        "  subject  \"alice\" (text)",
+        "  policy   api",
+        "  expires  in 59.",
+        "",
+        "day/sliding-log.86400s",
+        "  5 permits in use; all are free in 23.9 h",
+        "  the newest entry: 2 permits, ",
+        "  stored   \"",
+    ];
+    assert!(printed.code == 0 && begin_with(&printed.out, &lines), "{}", printed.out);
+    // Each key means all of them.
+    for key in ["limiter:{salice}:api", "limiter:{salice}:api:day/sliding-log.86400s"] {
+        let printed = doctor(&server, &["explain", key]);
+        assert!(printed.code == 0 && begin_with(&printed.out, &lines), "{}", printed.out);
     }
 }
 
 #[tokio::test]
-async fn a_stored_key_has_the_name_of_the_policy_that_a_quota_is_for() {
+async fn the_limits_of_the_service_count_permits() {
     let server = Server::start();
-    take(&limiter(&server, "api", "10/h").await, Key::from("alice"), 3).await;
-    let printed = doctor(&server, &["explain", "limiter:{salice}:api:gcra", "--quota", "10/h"]);
-    assert_eq!(printed.code, 0, "{printed:?}");
-    assert!(printed.out.contains("3 of 10 permits in use, and 7 left"), "{printed:?}");
-
-    let printed = doctor(&server, &["top", "--quota", "10/h"]);
-    assert_eq!(printed.code, 2, "{printed:?}");
-    assert!(printed.err.contains("--quota needs --name"), "{printed:?}");
+    plant(&server);
+    let file = LimitsFile::new(
+        "explain",
+        "
+        [redis]
+        url = 'redis://127.0.0.1'
+        [limits.api]
+        limit = '10/h'
+        limits = { hour = '100/h by fixed-window', day = '1000/d by sliding-log' }
+        [limits.api.tiers.premium]
+        api = '20/h'
+        hour = '200/h'
+        day = '500/d'
+        ",
+    );
+    server.command(&["CONFIG", "RESETSTAT"]).unwrap();
+    let printed = doctor(&server, &["explain", "alice", "--name", "api", "--limits", &file.0]);
+    // Its keys are known.
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    assert!(
+        !stats.contains("cmdstat_scan:") && stats.contains("cmdstat_hgetall:calls=1,"),
+        "{stats}"
+    );
+    assert_eq!((printed.code, printed.after("limiter:{salice}:api").len()), (0, 2), "{printed:?}");
+    for words in [
+        "gcra.3600s\n  5 of 10 permits in use, 5 left; all are free in ",
+        "hour/fixed-window.3600s\n  7 of 100 permits in use, 93 left; all are free in ",
+        "\n  tier premium: 7 of 200 permits in use, 193 left; all are free in ",
+        "day/sliding-log.86400s\n  5 of 1000 permits in use, 995 left; all are free in ",
+        // The file has no such limit.
+        "sliding-counter.3600s\n  14 permits in use; ",
+    ] {
+        assert!(printed.out.contains(words), "{words}: {}", printed.out);
+    }
 }
 
 #[tokio::test]
 async fn what_no_limiter_writes_is_a_problem() {
     let server = Server::start();
     let plant = |words: &[&str]| server.command(words).unwrap();
-    let text = "limiter:{stext}:api:gcra";
-    plant(&["SET", text, "nonsense", "PX", "60000"]);
-    plant(&["SET", "limiter:{sfar}:api:gcra", "9999999999000000 1000000 60000000", "PX", "60000"]);
-    plant(&["SADD", "limiter:{stype}:api:gcra", "x"]);
-    plant(&["SET", "limiter:{slog}:api:sliding-log.3", "x"]);
-    plant(&["SET", "limiter:{slasting}:api:gcra", "1700000000000000 1000000 60000000"]);
-    let head = "1700000000000000 1 1 1 1 60000000 60000000";
-    plant(&["RPUSH", "limiter:{slasting}:api:sliding-log.3", head]);
-    for (key, message) in [
-        (text, "No limiter writes this value."),
-        ("limiter:{sfar}:api:gcra", "further ahead than its quota allows"),
-        ("limiter:{stype}:api:gcra", "fail with WRONGTYPE"),
-        ("limiter:{slog}:api:sliding-log.3", "fail with WRONGTYPE"),
-        ("limiter:{slasting}:api:gcra", "The key has no expiry. Only PERSIST, RESTORE or another"),
-        ("limiter:{slasting}:api:sliding-log.3", "The next admission of the subject sets one;"),
+    let text = "limiter:{stext}:api";
+    for (key, words, message) in [
+        (text, &["HSET", text, "gcra.60s", "nonsense"][..], "No limiter writes this value."),
+        (
+            "limiter:{sfar}:api",
+            &["HSET", "limiter:{sfar}:api", "gcra.60s", "9999999999000000"],
+            "further ahead than the limit allows",
+        ),
+        (
+            "limiter:{sfield}:api",
+            &["HSET", "limiter:{sfield}:api", "gcra", "1"],
+            "No limit of this version has such a field.",
+        ),
+        (
+            "limiter:{slog}:api",
+            &["HSET", "limiter:{slog}:api", "sliding-log.60s", "1"],
+            "No limit of this version has such a field.",
+        ),
+        (
+            "limiter:{sends}:api",
+            &[
+                "HSET",
+                "limiter:{sends}:api",
+                "gcra.60s",
+                "1700000000000000",
+                "gcra.60s:leases",
+                "x",
+            ],
+            "The end of its leases is a value that no limiter writes",
+        ),
+        ("limiter:{stype}:api", &["SADD", "limiter:{stype}:api", "x"], "fail with WRONGTYPE"),
+        (
+            "limiter:{slist}:api:sliding-log.60s",
+            &["SET", "limiter:{slist}:api:sliding-log.60s", "x"],
+            "fail with WRONGTYPE",
+        ),
+        (
+            "limiter:{sold}:api:gcra",
+            &["SET", "limiter:{sold}:api:gcra", "1700000000000000 1 1"],
+            "No limiter of this version has such keys.",
+        ),
     ] {
+        plant(words);
+        plant(&["PEXPIRE", key, "60000"]);
         let printed = doctor(&server, &["explain", key]);
         assert_eq!(printed.code, 1, "{printed:?}");
         assert!(printed.out.contains("PROBLEM: ") && printed.out.contains(message), "{printed:?}");
-        let printed = doctor(&server, &["explain", key, "--json"]);
-        assert_eq!(printed.code, 1, "{printed:?}");
-        assert!(printed.out.contains(message), "{printed:?}");
+        assert_eq!(printed.out.matches("PROBLEM").count(), 1, "{printed:?}");
     }
     // Nothing was repaired.
-    assert_eq!(server.command(&["GET", text]).unwrap(), "$8\r\nnonsense");
+    assert_eq!(server.command(&["HGET", text, "gcra.60s"]).unwrap(), "$8\r\nnonsense");
+    for (key, words) in [
+        ("limiter:{shash}:api", &["HSET", "gcra.60s", "1700000000000000"][..]),
+        ("limiter:{slog}:logs:sliding-log.60s", &["RPUSH", "1700000000000000 1 1"]),
+    ] {
+        plant(&[&words[..1], &[key], &words[1..]].concat());
+        let printed = doctor(&server, &["explain", key]);
+        let text = "PROBLEM: The key has no expiry. Only PERSIST, RESTORE or another program";
+        assert!(printed.code == 1 && printed.out.contains(text), "{printed:?}");
+    }
+}
+
+#[test]
+fn a_long_log_is_counted_without_its_entries_that_have_ended() {
+    let server = Server::start();
+    let now = now(&server);
+    for (older, words) in [
+        // 3,000 entries of 2 permits, of a log of a minute, the older half of which no longer counts.
+        (3_000, "  3002 permits in use; "),
+        // 10,000 entries are read, or a few more.
+        (30_000, "  at most 40000 permits in use; "),
+    ] {
+        let key = format!("limiter:{{i{older}}}:api:sliding-log.60s");
+        let head = format!("{now} 2 {}", 2 * older);
+        let mut elements = vec!["RPUSH".to_owned(), key.clone(), head.clone()];
+        for number in 1..older {
+            let ago = older - number;
+            let at = if number < older / 2 { now - 90_000_000 - ago } else { now - ago };
+            elements.push(format!("{at} 2"));
+        }
+        server.command(&elements.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+        server.command(&["PEXPIRE", &key, "60000"]).unwrap();
+        let printed = doctor(&server, &["explain", &key]);
+        assert!(printed.code == 0 && printed.out.contains(words), "{printed:?}");
+        assert!(printed.out.contains(&format!("  stored   \"{head}\"\n")), "{printed:?}");
+    }
+    // All logs of a page share the entries that are read.
+    let printed = doctor(&server, &["top"]);
+    assert!(printed.out.contains("at most 4"), "{printed:?}");
 }
 
 #[tokio::test]
@@ -84,8 +217,8 @@ async fn a_secret_is_found_by_the_shared_secret_and_not_printed() {
     let url = server.url();
     let explain = ["--url", &url, "explain", "-", "--secret", "--name", "api"];
     let printed = run(&explain, &[("LIMITER_KEY_SECRET", SECRET)], "sk-1\n");
-    assert!(printed.out.contains("gcra: 3 permits in use."), "{printed:?}");
-    assert!(printed.out.contains("subject    a secret: @") && !printed.out.contains("sk-1"));
+    assert!(printed.out.contains("  30 % of 60 min is used up; "), "{printed:?}");
+    assert!(printed.out.contains("subject  a secret: @") && !printed.out.contains("sk-1"));
     let printed = run(&explain, &[("LIMITER_KEY_SECRET", "another shared secret")], "sk-1\n");
-    assert!(printed.out.contains("Nothing is stored: the subject is fresh."), "{printed:?}");
+    assert!(printed.out.contains("Nothing is stored: no permits are in use."), "{printed:?}");
 }

@@ -1,12 +1,11 @@
-//! The command against a real server, in both forms.
+//! The command against a real server.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod arguments;
 mod blocks;
 mod explain;
 mod in_flight;
-mod planted;
 mod report;
 mod reset;
 mod scripts;
@@ -24,7 +23,6 @@ use std::{
 use limiter_core::{Cost, Key, Policy};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::server::Server;
-use serde_json::Value;
 
 /// What the command printed, and its exit code.
 #[derive(Debug)]
@@ -35,8 +33,14 @@ struct Printed {
 }
 
 impl Printed {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    /// Returns the keys that `reset` has deleted.
+    fn deleted(&self) -> Vec<String> {
+        self.after("Deleted ")
+    }
+
+    /// Returns what follows in each line that begins so.
+    fn after(&self, begin: &str) -> Vec<String> {
+        self.out.lines().filter_map(|line| line.strip_prefix(begin)).map(str::to_owned).collect()
     }
 }
 
@@ -99,5 +103,23 @@ async fn take<'a>(limiter: &RedisLimiter, key: impl Into<Key<'a>>, permits: u32)
     let key = key.into();
     for _ in 0..permits {
         assert!(limiter.check_n(&key, Cost::ONE).await.unwrap().is_admitted());
+    }
+}
+
+/// A file with limits, which is deleted with it.
+struct LimitsFile(String);
+
+impl LimitsFile {
+    fn new(name: &str, limits: &str) -> Self {
+        let file = format!("limiter-doctor-limits-{name}-{}.toml", std::process::id());
+        let file = std::env::temp_dir().join(file);
+        std::fs::write(&file, limits).unwrap();
+        Self(file.to_str().unwrap().to_owned())
+    }
+}
+
+impl Drop for LimitsFile {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
     }
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 use limiter_core::{Algorithm, Cost, Key, Policy, Source};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::server::{Cluster, Server};
-use serde_json::json;
 
-use crate::{SECRET, doctor, limiter, now, run, take};
+use crate::{SECRET, doctor, limiter, run, take};
 
 #[tokio::test]
 async fn a_subject_is_fresh_after_a_reset_and_no_other_is() {
@@ -17,20 +16,20 @@ async fn a_subject_is_fresh_after_a_reset_and_no_other_is() {
         take(&limiter, subject, 3).await;
     }
     let printed = doctor(&server, &["reset", "alice", "--name", "api"]);
-    let text = "Deleted limiter:{salice}:api:gcra\nThe subject is fresh. A process that has cached a denial \
+    let text = "Deleted limiter:{salice}:api\nAll permits of the subject are free. A process that has cached a denial \
                 refuses it for at most one more second.\n";
     assert_eq!((printed.code, printed.out.as_str()), (0, text), "{printed:?}");
     assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 3);
     assert_eq!(limiter.peek("bob").await.unwrap().remaining(), 0);
 
-    let printed = doctor(&server, &["reset", "limiter:{salice}:api:gcra"]);
-    let text = "Nothing is stored at limiter:{salice}:api:gcra, so nothing was deleted.\n";
+    let printed = doctor(&server, &["reset", "limiter:{salice}:api"]);
+    let text = "No key begins with limiter:{salice}:api, so nothing was deleted. Check the subject, the --kind, the \
+                --prefix and the policy's name.\n";
     assert_eq!((printed.code, printed.out.as_str()), (1, text), "{printed:?}");
 
-    for (code, deleted) in [(0, json!(["limiter:{sbob}:api:gcra"])), (1, json!([]))] {
-        let printed = doctor(&server, &["--json", "reset", "limiter:{sbob}:api:gcra"]);
-        let json = json!({ "deleted": deleted, "leases": [] });
-        assert_eq!((printed.code, printed.json()), (code, json));
+    for (code, deleted) in [(0, vec!["limiter:{sbob}:api".to_owned()]), (1, vec![])] {
+        let printed = doctor(&server, &["reset", "limiter:{sbob}:api"]);
+        assert_eq!((printed.code, printed.deleted()), (code, deleted));
     }
 }
 
@@ -55,13 +54,11 @@ async fn a_subject_is_reset_by_every_algorithm_without_a_quota() {
         take(&locked, "alice!", 3).await;
         let printed = doctor(&server, &["reset", "alice?", "--name", "log[i]n*:"]);
         assert_eq!(printed.code, 0, "{printed:?}");
-        let (deleted, rest) = printed.out.split_once("The subject is fresh.").unwrap();
+        let rest = printed.out.split_once("All permits of the subject are free.").unwrap().1;
         assert!(rest.starts_with(" A process"), "{printed:?}");
         let keys = locked.stored_keys("alice?").unwrap().into_iter();
-        let mut keys: Vec<_> = keys.map(|key| String::from_utf8(key).unwrap()).collect();
-        keys.sort_unstable();
-        let lines: Vec<_> = keys.iter().map(|key| format!("Deleted {key}")).collect();
-        assert_eq!(deleted.lines().collect::<Vec<_>>(), lines);
+        let keys: Vec<_> = keys.map(|key| String::from_utf8(key).unwrap()).collect();
+        assert_eq!(printed.deleted(), keys);
         assert_eq!(locked.peek("alice?").await.unwrap().remaining(), 3, "{limits}");
         assert_eq!(locked.peek("alice!").await.unwrap().remaining(), 0, "{limits}");
         for limiter in &others {
@@ -77,73 +74,19 @@ async fn all_keys_of_a_subject_are_reset_and_named() {
     for limits in ["3/d", "3/d by fixed-window"] {
         take(&limiter(&server, "login", limits).await, "alice", 3).await;
     }
-    let printed = doctor(&server, &["--json", "explain", "alice", "--name", "login"]);
-    let keys = printed.json()["keys"].as_array().unwrap().clone();
-    let used = keys.iter().map(|key| key["state"]["permits_in_use"].as_u64().unwrap());
-    assert_eq!(used.collect::<Vec<_>>(), [3, 3], "{printed:?}");
-    let printed = doctor(&server, &["--json", "reset", "alice", "--name", "login"]);
-    let deleted = ["limiter:{salice}:login:fixed-window.2", "limiter:{salice}:login:gcra"];
-    assert_eq!(printed.json()["deleted"], json!(deleted));
+    take(&limiter(&server, "login", "3/d by sliding-log").await, "alice", 3).await;
+    let log = "limiter:{salice}:login:sliding-log.86400s";
+    let printed = doctor(&server, &["explain", "alice", "--name", "login"]);
+    for words in ["\n  100 % of 24 h is used up", "fixed-window.86400s\n  3 permits in use", log] {
+        assert!(printed.out.contains(words), "{printed:?}");
+    }
+    let printed = doctor(&server, &["reset", "alice", "--name", "login"]);
+    assert_eq!(printed.deleted(), ["limiter:{salice}:login", log]);
 
     let printed = doctor(&server, &["reset", "alice", "--name", "login"]);
-    let text = "No key begins with limiter:{salice}:login: or limiter:{salice}:login/, so nothing was deleted. \
-                Check the subject, the --kind, the --prefix and the policy's name.\n";
+    let text = "No key begins with limiter:{salice}:login, so nothing was deleted. Check the subject, the --kind, the \
+                --prefix and the policy's name.\n";
     assert_eq!((printed.code, printed.out.as_str()), (1, text), "{printed:?}");
-}
-
-#[test]
-fn leases_are_deleted_with_the_key_beside_them() {
-    let server = Server::start();
-    let (key, leases) = ("limiter:{salice}:api/hour:gcra", "limiter:{salice}:api/hour:gcra:leases");
-    let subject = ["alice", "--name", "api"];
-    for target in
-        [&[key][..], &[leases], &subject, &[&subject[..], &["--quota", "hour=3/h"]].concat()]
-    {
-        for has_key in [true, false] {
-            if has_key {
-                server.command(&["SET", key, "1700000000000000 1 1", "PX", "60000"]).unwrap();
-            }
-            server.command(&["SET", leases, "1700000000000000", "PX", "60000"]).unwrap();
-            let printed = doctor(&server, &[&["reset", "--json"], target].concat());
-            let deleted = if has_key { json!([key, leases]) } else { json!([leases]) };
-            let json = json!({ "deleted": deleted, "leases": [] });
-            assert_eq!((printed.code, printed.json()), (0, json));
-        }
-    }
-}
-
-/// The end of the latest lease is kept, because a lease may have been granted since the state was deleted.
-#[test]
-fn leases_that_last_are_named_with_what_may_be_spent() {
-    let server = Server::start();
-    let (key, leases) = ("limiter:{salice}:api:gcra", "limiter:{salice}:api:gcra:leases");
-    let now = now(&server);
-    let [state, end] = [7_200_000_000, 3_600_000_000].map(|micros| (now + micros).to_string());
-    server.command(&["SET", key, &format!("{state} 360000000 7200000000")]).unwrap();
-    server.command(&["SET", leases, &end, "PX", "3600000"]).unwrap();
-    let printed = doctor(&server, &["reset", "alice", "--name", "api"]);
-    let spent = format!("Processes may still spend what they leased of {key}");
-    let (fresh, rest) = printed.out.split_once(&spent).unwrap();
-    assert!(printed.code == 0 && fresh.starts_with(&format!("Deleted {key}\nThe subject is")));
-    assert!(rest.starts_with(": at most 20 permits, for at most 59.9 min.\n"), "{printed:?}");
-
-    // What is in use now is not known to be all that was leased.
-    for (target, begin) in [(key, ""), (leases, "This is the key of the leases beside ")] {
-        let printed = doctor(&server, &["reset", target]);
-        let nothing = format!("Nothing is stored at {key}, so nothing was deleted.\n{spent}, for ");
-        assert!(printed.code == 1 && printed.out.starts_with(begin), "{printed:?}");
-        assert!(printed.out.contains(&nothing), "{printed:?}");
-    }
-    let printed = doctor(&server, &["reset", "alice", "--name", "api"]);
-    assert!(printed.out.starts_with("Nothing is stored at "), "{printed:?}");
-
-    // Without an expiry it would be kept for ever.
-    server.command(&["PERSIST", leases]).unwrap();
-    let json = doctor(&server, &["reset", "--json", key]).json();
-    let ends = &json["leases"][0]["end_in_ms"];
-    assert!((3_000_000..=3_600_000).contains(&ends.as_u64().unwrap()), "{json}");
-    let of_key = json!({ "key": key, "is_granted": true, "permits": null, "end_in_ms": ends });
-    assert_eq!(json, json!({ "deleted": [leases], "leases": [of_key] }));
 }
 
 /// Processes that lease permits spend what they hold after a reset, of any algorithm of which permits are leased.
@@ -152,7 +95,7 @@ async fn leases_that_processes_hold_are_named() {
     let server = Server::start();
     let if_any = ["If processes lease permits of ", ", they may still spend what they hold, for "];
     for (limits, [begin, end]) in [
-        ("1000/10s", ["Processes may still spend what they leased of ", ": at most "]),
+        ("1000/10s", ["Processes may still spend what they leased of ", ", for at most "]),
         ("1000/10s by fixed-window", if_any),
         ("1000/10s by aligned-window", if_any),
         ("1000/10s by sliding-counter", if_any),
@@ -162,11 +105,12 @@ async fn leases_that_processes_hold_are_named() {
         let limiter = builder.deadline(Duration::from_secs(5)).lease(true);
         let limiter = limiter.build_on(connection).unwrap();
         let key = String::from_utf8(limiter.stored_keys("alice").unwrap().remove(0)).unwrap();
+        let identity = &limiter.policy().identities()[0];
         // A lease lasts for a second, which may pass on a busy machine.
         for attempt in 1.. {
             while limiter.check("alice").await.unwrap().source() != Source::Lease {}
             let printed = doctor(&server, &["reset", &key]).out;
-            if printed.contains(&format!("{begin}{key}{end}")) {
+            if printed.contains(&format!("{begin}{identity}{end}")) {
                 break;
             }
             assert!(attempt < 10, "{printed}");
@@ -191,7 +135,7 @@ async fn a_subject_of_a_cluster_is_found_on_its_own_node_alone() {
         take(&limiter, number, 3).await;
     }
     // Not the node of the address.
-    let key = |number: &i32| format!("limiter:{{i{number}}}:login:sliding-counter.2");
+    let key = |number: &i32| format!("limiter:{{i{number}}}:login");
     let owner = |number: &i32| cluster.owner(cluster.slot_of(&key(number)));
     let (dead, alive) =
         ((0..9).find(|n| owner(n) == 2).unwrap(), (0..9).find(|n| owner(n) == 1).unwrap());
@@ -234,7 +178,7 @@ async fn each_kind_of_subject_is_found() {
     for (key, arguments, stdin) in keys {
         let _ = limiter.check_n(&key, Cost::ONE).await.unwrap();
         let url = server.url();
-        let command = ["--url", &url, "reset", "--name", "api", "--quota", "1/s by sliding-log"];
+        let command = ["--url", &url, "reset", "--name", "api"];
         let printed = run(&[&command, arguments].concat(), &[], stdin);
         assert!(printed.out.contains("Deleted limiter:{"), "{key:?}: {printed:?}");
         assert!(!printed.out.contains("sk-1"));
@@ -262,18 +206,16 @@ async fn an_ipv6_client_is_found_by_its_address_or_its_network() {
         ("192.0.2.1", "::ffff:192.0.2.1", ""),
     ] {
         let limiter_key = address(stored);
-        for quota in [&[][..], &["--quota", "3/d by fixed-window"]] {
-            let _ = limiter.check_n(&limiter_key, Cost::ONE).await.unwrap();
-            let target = [given, "--kind", "address", "--name", "api"];
-            let printed = doctor(&server, &[&["explain"][..], &target, quota].concat());
-            let key = format!("limiter:{{a{stored}}}:api:fixed-window.2\n");
-            let text = if note.is_empty() { key.clone() } else { format!("{note}\n{key}") };
-            assert!(printed.out.starts_with(&text), "{printed:?}");
-            assert!(!printed.out.contains("Nothing"), "{printed:?}");
-            let printed = doctor(&server, &[&["reset"][..], &target, quota].concat());
-            let text = format!("{note}Deleted {key}The subject is fresh.");
-            assert!(printed.out.starts_with(&text), "{printed:?}");
-            assert_eq!(limiter.peek(&limiter_key).await.unwrap().remaining(), 3, "{given}");
-        }
+        let _ = limiter.check_n(&limiter_key, Cost::ONE).await.unwrap();
+        let target = [given, "--kind", "address", "--name", "api"];
+        let printed = doctor(&server, &[&["explain"][..], &target].concat());
+        let key = format!("limiter:{{a{stored}}}:api\n");
+        let text = if note.is_empty() { key.clone() } else { format!("{note}\n{key}") };
+        assert!(printed.out.starts_with(&text), "{printed:?}");
+        assert!(!printed.out.contains("Nothing"), "{printed:?}");
+        let printed = doctor(&server, &[&["reset"][..], &target].concat());
+        let text = format!("{note}Deleted {key}All permits of the subject are free.");
+        assert!(printed.out.starts_with(&text), "{printed:?}");
+        assert_eq!(limiter.peek(&limiter_key).await.unwrap().remaining(), 3, "{given}");
     }
 }

@@ -5,7 +5,7 @@ use std::{env, fs, time::Duration};
 use limiter_redis::RedisInFlight;
 use limiter_rig::server::Server;
 
-use crate::{limiter, run, subjects::pair, take};
+use crate::{LimitsFile, limiter, run, subjects::pair, take};
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
 
@@ -21,6 +21,7 @@ async fn sessions_in_the_readme_are_real() {
     let uploads = uploads.connect(&server.url()).await.unwrap();
     let _permits = [uploads.enter("alice").await.unwrap(), uploads.enter("alice").await.unwrap()];
     let url = server.url();
+    let limits = LimitsFile::new("sessions", "api = \"10/min\"");
     let written = fs::read_to_string(README).unwrap();
     let mut printed = String::new();
     let mut is_session = false;
@@ -35,8 +36,11 @@ async fn sessions_in_the_readme_are_real() {
         let command = line.strip_prefix("$ limiter-doctor ").filter(|line| !line.contains('<'));
         if let Some(command) = command {
             // As a shell does with a key in quotation marks.
-            let arguments: Vec<&str> =
-                command.split(' ').map(|word| word.trim_matches('\'')).collect();
+            let word = |word| match word {
+                "limits.toml" => &limits.0,
+                word => str::trim_matches(word, '\''),
+            };
+            let arguments: Vec<&str> = command.split(' ').map(word).collect();
             let out = run(&arguments, &[("REDIS_URL", &url)], "").out;
             printed += &out.replace(&url, "redis://127.0.0.1:6379");
         }

@@ -7,7 +7,7 @@ use limiter_core::{Block, Blocks, Key, Policy};
 use limiter_redis::RedisLimiter;
 use limiter_rig::server::{Cluster, Server};
 
-use crate::{doctor, limiter, run, take};
+use crate::{LimitsFile, doctor, limiter, run, take};
 
 #[cfg(unix)]
 #[tokio::test]
@@ -22,12 +22,11 @@ async fn a_subject_that_is_not_utf_8_is_found() {
     take(&limiter, Key::from("a\u{fffd}*\\b".as_bytes()), 1).await;
     let (key, url) = (Key::from(SUBJECT), server.url());
     let stored = limiter.stored_keys(&key).unwrap().remove(0);
-    let shown = "limiter:{ba\\xff*\\b}:api:gcra\n";
-    let quota: &[&str] = &["--name", "api", "--kind", "bytes", "--quota", "3/d"];
+    let shown = "limiter:{ba\\xff*\\b}:api\n";
+    let by_name: &[&str] = &["--name", "api", "--kind", "bytes"];
     for (target, stdin, rest) in [
-        (SUBJECT, &b""[..], &quota[..4]),
-        (SUBJECT, b"", quota),
-        (b"-", &[SUBJECT, b"\n"].concat(), quota),
+        (SUBJECT, &b""[..], by_name),
+        (b"-", &[SUBJECT, b"\n"].concat(), by_name),
         (&stored, b"", &[]),
         (b"-", &stored, &[]),
     ] {
@@ -40,13 +39,13 @@ async fn a_subject_that_is_not_utf_8_is_found() {
         let printed = of("explain");
         assert_eq!(printed.code, 0, "{printed:?}");
         assert!(printed.out.starts_with(shown), "{printed:?}");
-        let subject = "  subject    \"a\\\\xff*\\\\b\" (bytes)\n";
+        let subject = "  subject  \"a\\\\xff*\\\\b\" (bytes)\n";
         assert!(printed.out.contains(subject), "{printed:?}");
-        assert!(printed.out.contains("gcra: 2 "), "{printed:?}");
+        assert!(printed.out.contains("  67 % of 24 h is used up; "), "{printed:?}");
         assert!(!printed.out.contains("Nothing is stored"), "{printed:?}");
         let printed = of("reset");
         assert_eq!(printed.code, 0, "{printed:?}");
-        assert!(printed.out.starts_with(&format!("Deleted {shown}The subject")), "{printed:?}");
+        assert!(printed.out.starts_with(&format!("Deleted {shown}All permits")), "{printed:?}");
         assert_eq!(limiter.peek(&key).await.unwrap().remaining(), 3);
     }
     let text = ["--url", &url, "explain", "--name", "api"].map(OsStr::new);
@@ -60,23 +59,22 @@ async fn a_key_whose_bytes_were_replaced_where_it_was_shown_is_a_problem() {
     let server = Server::start();
     take(&limiter(&server, "api", "3/d").await, Key::from(b"a\xffb"), 1).await;
     for arguments in [
-        &["limiter:{ba\u{fffd}b}:api:gcra"][..],
-        &["limiter:{ba\\xffb}:api:gcra"],
+        &["limiter:{ba\u{fffd}b}:api"][..],
+        &["limiter:{ba\\xffb}:api"],
         &["a\u{fffd}b", "--name", "api", "--kind", "bytes"],
-        &["a\u{fffd}b", "--name", "api", "--kind", "bytes", "--quota", "3/d"],
     ] {
         for command in ["explain", "reset"] {
             let printed = doctor(&server, &[&[command], arguments].concat());
             assert_eq!(printed.code, 1, "{printed:?}");
             assert!(printed.out.contains("give the bytes themselves"), "{printed:?}");
-            assert!(!printed.out.contains("the subject is fresh"), "{printed:?}");
+            assert!(!printed.out.contains("no permits are in use"), "{printed:?}");
         }
     }
     // A text may have such characters.
     take(&limiter(&server, "api", "3/d").await, "a\u{fffd}b", 1).await;
     let printed = doctor(&server, &["explain", "a\u{fffd}b", "--name", "api"]);
     assert_eq!(printed.code, 0, "{printed:?}");
-    assert!(printed.out.contains("gcra: 1 permit in use"), "{printed:?}");
+    assert!(printed.out.contains("  34 % of 24 h is used up; "), "{printed:?}");
 }
 
 /// Returns a subject of two parts, as a lockout's.
@@ -100,17 +98,18 @@ async fn a_subject_of_several_parts_is_found_and_reset_by_its_key() {
             if is_blocked {
                 blocks().await.strike(&subject).await.unwrap();
             }
-            let printed = doctor(&server, &["--json", "top", "--name", "login"]);
-            let key = printed.json()["subjects"][0]["key"].as_str().unwrap().to_owned();
-            let printed = doctor(&server, &["explain", &key]);
-            assert!(printed.code == 0 && printed.out.contains("gcra: 2 "), "{printed:?}");
-            let of_block = key.replace(":login:", ":login-block:");
+            let printed = doctor(&server, &["top", "--name", "login"]);
+            let line = printed.out.lines().nth(1).unwrap();
+            let key = line.split_whitespace().find(|word| word.starts_with("limiter:{")).unwrap();
+            let printed = doctor(&server, &["explain", key]);
+            assert!(printed.code == 0 && printed.out.contains("  40 % of 24 h is "), "{printed:?}");
+            let of_block = format!("{key}-block");
             // Of the key of a block, that key alone is deleted; of the limit's, the block with it.
             let printed = doctor(&server, &["top", "--name", "login-block"]);
             assert_eq!(printed.out.contains(&of_block), is_blocked, "{printed:?}");
-            let target = if is_blocked { &of_block } else { &key };
-            let printed = doctor(&server, &["--json", "reset", target]);
-            assert_eq!(printed.json()["deleted"], serde_json::json!([target]), "{printed:?}");
+            let target = if is_blocked { &of_block } else { key };
+            let printed = doctor(&server, &["reset", target]);
+            assert_eq!(printed.deleted(), [target], "{printed:?}");
             assert!(blocks().await.blocked_for(&subject).await.unwrap().is_zero());
         }
         assert_eq!(login().await.peek(&subject).await.unwrap().remaining(), 5);
@@ -118,9 +117,8 @@ async fn a_subject_of_several_parts_is_found_and_reset_by_its_key() {
         blocks().await.strike(&subject).await.unwrap();
         let key =
             String::from_utf8(login().await.stored_keys(&subject).unwrap().remove(0)).unwrap();
-        let printed = doctor(&server, &["--json", "reset", &key]);
-        let deleted = serde_json::json!([key.replace(":login:", ":login-block:")]);
-        assert_eq!(printed.json()["deleted"], deleted, "{printed:?}");
+        let printed = doctor(&server, &["reset", &key]);
+        assert_eq!(printed.deleted(), [format!("{key}-block")], "{printed:?}");
         assert!(blocks().await.blocked_for(&subject).await.unwrap().is_zero());
     }
 }
@@ -137,49 +135,48 @@ async fn a_node_of_a_cluster_does_not_say_that_the_subjects_of_others_are_fresh(
     let cluster = Cluster::start();
     let limiter = clustered(&cluster, "3/d").await;
     take(&limiter, "alice", 3).await;
-    let owner = cluster.owner(cluster.slot_of("limiter:{salice}:login:gcra"));
+    let owner = cluster.owner(cluster.slot_of("limiter:{salice}:login"));
     let other = cluster.node((owner + 1) % 3);
-    for quota in [&[][..], &["--quota", "3/d"]] {
-        for command in ["explain", "reset"] {
-            let arguments = [&[command, "alice", "--name", "login"], quota].concat();
-            let printed = doctor(other, &arguments);
-            assert_eq!((printed.code, printed.out.as_str()), (3, ""), "{printed:?}");
-            assert!(printed.err.contains("use redis-cluster://"), "{printed:?}");
-        }
-        let arguments = [&["explain", "alice", "--name", "login"], quota].concat();
-        let printed = doctor(cluster.node(owner), &arguments);
-        assert_eq!(printed.code, 0, "{printed:?}");
-        assert!(printed.out.contains("gcra: 3 "), "{printed:?}");
+    for command in ["explain", "reset"] {
+        let printed = doctor(other, &[command, "alice", "--name", "login"]);
+        assert_eq!((printed.code, printed.out.as_str()), (3, ""), "{printed:?}");
+        assert!(printed.err.contains("use redis-cluster://"), "{printed:?}");
     }
+    let printed = doctor(cluster.node(owner), &["explain", "alice", "--name", "login"]);
+    assert_eq!(printed.code, 0, "{printed:?}");
+    assert!(printed.out.contains("  100 % of 24 h is used up; "), "{printed:?}");
 }
 
 #[tokio::test]
 async fn a_subject_is_found_on_both_nodes_while_its_slot_is_moved() {
     let cluster = Cluster::start();
     let (first, second) =
-        (clustered(&cluster, "3/d").await, clustered(&cluster, "3/d by fixed-window").await);
+        (clustered(&cluster, "3/d").await, clustered(&cluster, "3/d by sliding-log").await);
     let url = cluster.url();
-    let of = |command: &str, arguments: &[&str]| {
-        run(&[&["--url", &url, "--json", command], arguments].concat(), &[], "")
+    let of = |command: &str, more: &[&str]| {
+        let words = ["--url", &url, command, "alice", "--name", "login"];
+        run(&[&words, more].concat(), &[], "")
     };
-    let subject: &[&str] = &["alice", "--name", "login"];
-    let slot = cluster.slot_of("limiter:{salice}:login:gcra");
+    // By a search, and by the keys of these limits.
+    let file = LimitsFile::new("moved", "login = '3/d by sliding-log'");
+    let slot = cluster.slot_of("limiter:{salice}:login");
     take(&first, "alice", 3).await;
     let moving = cluster.begin_move(slot, (cluster.owner(slot) + 1) % 3);
     // A new key is on the new node.
     take(&second, "alice", 2).await;
-    let keys = ["limiter:{salice}:login:fixed-window.2", "limiter:{salice}:login:gcra"];
+    let keys = ["limiter:{salice}:login", "limiter:{salice}:login:sliding-log.86400s"];
     for has_moved in [false, true] {
         if has_moved {
             moving.move_keys();
         }
-        let printed = of("explain", subject);
-        let found = printed.json()["keys"].as_array().unwrap().clone();
-        let found: Vec<_> = found.iter().map(|key| key["key"].as_str().unwrap()).collect();
-        assert_eq!((printed.code, &*found), (0, &keys[..]), "{printed:?}");
+        for more in [&[][..], &["--limits", &file.0]] {
+            let printed = of("explain", more);
+            let found = printed.out.lines().filter(|line| line.starts_with("limiter:"));
+            assert_eq!((printed.code, found.collect()), (0, keys.to_vec()), "{printed:?}");
+        }
     }
-    let printed = of("reset", subject);
-    assert_eq!(printed.json()["deleted"], serde_json::json!(keys), "{printed:?}");
+    let printed = of("reset", &[]);
+    assert_eq!(printed.deleted(), keys, "{printed:?}");
     moving.finish();
     assert_eq!(first.peek("alice").await.unwrap().remaining(), 3);
 }

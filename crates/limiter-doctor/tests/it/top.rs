@@ -1,92 +1,151 @@
-//! `top` lists who uses most.
+//! `top` lists who is closest to a limit.
 
 use std::time::Duration;
 
 use limiter_core::Key;
 use limiter_rig::server::{Cluster, Server};
-use serde_json::Value;
 
-use crate::{doctor, limiter, now, run, take};
+use crate::{LimitsFile, Printed, doctor, limiter, now, run, take};
 
-/// Returns the keys in a list, and whether it is complete.
-fn keys(json: &Value) -> (Vec<&str>, bool) {
-    let subjects = json["subjects"].as_array().unwrap();
-    let keys = subjects.iter().map(|subject| subject["key"].as_str().unwrap());
-    (keys.collect(), json["is_complete"].as_bool().unwrap())
+/// Returns the keys in a list.
+fn keys(printed: &Printed) -> Vec<&str> {
+    let words = printed.out.lines().filter_map(|line| line.split_once("  limiter:"));
+    words.map(|(_, key)| key.split(' ').next().unwrap()).collect()
+}
+
+/// Returns how many keys were read.
+fn keys_read(printed: &Printed) -> u64 {
+    let line = printed.after("Read ").remove(0);
+    line.split(' ').next().unwrap().parse().unwrap()
 }
 
 #[tokio::test]
-async fn subjects_are_sorted_by_permits_or_by_the_share_of_their_limit() {
+async fn subjects_are_sorted_by_the_part_that_is_in_use() {
     let server = Server::start();
     let api = limiter(&server, "api", "10/d").await;
     take(&api, "alice", 6).await;
     take(&api, Key::tuple(["bob".into(), 7.into()]), 8).await;
-    let now = now(&server);
-    let day = 86_400_000_000_u64;
-    let carol = ["limiter:{scarol}:mail/ten:sliding-log.3", "limiter:{scarol}:mail/one:gcra"];
-    let head = format!("{now} 4 4 100 1 {} {}", 10 * day, 10 * day);
-    server.command(&["RPUSH", carol[0], &head]).unwrap();
-    let gcra = format!("{} {} {}", now + 3 * day / 5, day / 5, 2 * day);
-    server.command(&["SET", carol[1], &gcra]).unwrap();
-    server.command(&["SET", "limiter:{sfake}:api:gcra", "nonsense"]).unwrap();
+    let (now, day) = (now(&server), 86_400_000_000_u64);
+    let carol = ["limiter:{scarol}:mail", "limiter:{scarol}:mail:ten/sliding-log.864000s"];
+    server
+        .command(&["HSET", carol[0], "one/gcra.86400s", &(now + 3 * day / 5).to_string()])
+        .unwrap();
+    server
+        .command(&["HSET", carol[0], "two/fixed-window.86400s", &format!("{} 9", now + day / 2)])
+        .unwrap();
+    server.command(&["RPUSH", carol[1], &format!("{now} 4 4")]).unwrap();
+    server.command(&["HSET", "limiter:{sfake}:api", "gcra.86400s", "nonsense"]).unwrap();
     server.command(&["SET", "other", "nonsense"]).unwrap();
 
     let printed = doctor(&server, &["top"]);
     let lines: Vec<_> = printed.out.lines().collect();
     assert_eq!(printed.code, 0, "{printed:?}");
-    assert_eq!(lines[0], "    permits in use    fresh in  key");
-    for (line, (used, key)) in lines[1..].iter().zip([
-        ("8", "limiter:{t4:sbob2:i7}:api:gcra"),
-        ("6", "limiter:{salice}:api:gcra"),
-        ("4", carol[0]),
-        ("3", carol[1]),
+    assert_eq!(lines[0], "          in use  all free in  key and limit");
+    for (line, (used, rest)) in lines[1..].iter().zip([
+        ("80 % of 24 h ", "limiter:{t4:sbob2:i7}:api  gcra.86400s"),
+        ("60 % of 24 h ", "limiter:{salice}:api  gcra.86400s"),
+        ("60 % of 24 h ", "limiter:{scarol}:mail  one/gcra.86400s"),
+        ("9 permits ", "limiter:{scarol}:mail  two/fixed-window.86400s"),
+        ("4 permits ", carol[1]),
     ]) {
-        let words: Vec<_> = line.split_whitespace().collect();
-        assert_eq!((words[0], words[words.len() - 1]), (used, key), "{printed:?}");
+        assert!(
+            line.trim_start().starts_with(used) && line.ends_with(rest),
+            "{used} {rest}: {printed:?}"
+        );
     }
     let foot = [
-        "Read 5 keys, sorted by permits in use; --name and --quota sort by the share of the limit.",
-        "Skipped 1 of them, with values that no limiter writes, such as limiter:{sfake}:api:gcra: \
-         explain prints more.",
+        "Read 5 keys, sorted by the part in use, and then those without one by their number; with --limits all limits \
+         have a part.",
+        "Skipped 1 value that is written by no limiter, such as in limiter:{sfake}:api: explain prints more.",
     ];
     assert_eq!(lines[lines.len() - 2..], foot);
 
-    let limits = ["--quota", "ten=100/10d by sliding-log", "--quota", "one=5/d"];
-    let printed = doctor(&server, &[&["top", "--name", "mail"], &limits[..]].concat());
+    let printed = doctor(&server, &["top", "--name", "api", "--limit", "1"]);
+    assert_eq!(
+        (keys(&printed), keys_read(&printed)),
+        (vec!["{t4:sbob2:i7}:api"], 3),
+        "{printed:?}"
+    );
+    // No other policy whose name begins so.
+    let printed = doctor(&server, &["top", "--name", "ap"]);
+    assert_eq!(keys_read(&printed), 0, "{printed:?}");
+}
+
+#[tokio::test]
+async fn the_limits_of_the_service_rank_all_algorithms() {
+    let server = Server::start();
+    take(&limiter(&server, "api", "10/d").await, "alice", 6).await;
+    take(&limiter(&server, "mail", "10/d by sliding-log").await, "bob", 9).await;
+    take(&limiter(&server, "mail", "100/d by sliding-log").await, "carol", 20).await;
+    take(&limiter(&server, "files", "40/d by fixed-window").await, "dave", 30).await;
+    take(&limiter(&server, "other", "40/d").await, "eve", 39).await;
+    let file = LimitsFile::new(
+        "top",
+        "
+        api = '10/d'
+        files = '40/d by fixed-window'
+        [mail]
+        limit = '10/d by sliding-log'
+        tiers = { premium = '100/d' }
+        ",
+    );
+    let printed = doctor(&server, &["top", "--limits", &file.0]);
     let lines: Vec<_> = printed.out.lines().map(str::trim_start).collect();
-    assert!(lines[1].starts_with("3 of 5 ") && lines[1].ends_with(carol[1]), "{printed:?}");
-    assert!(lines[2].starts_with("4 of 100 ") && lines[2].ends_with(carol[0]), "{printed:?}");
-    for (one, key) in [("ten=100/10d by sliding-log", carol[0]), ("one=5/d", carol[1])] {
-        let json = doctor(&server, &["top", "--json", "--name", "mail", "--quota", one]).json();
-        assert_eq!(keys(&json), (vec![key], true));
-        assert_eq!(json["subjects"][0]["limit"], one.split_once('=').unwrap().0);
-        assert_eq!(json["keys_read"], 1);
+    for (line, (used, key, end)) in lines[1..].iter().zip([
+        (
+            "20 of 10 permits ",
+            "{scarol}:mail:sliding-log.86400s",
+            " (20 of 100 permits by tier premium)",
+        ),
+        (
+            "9 of 10 permits ",
+            "{sbob}:mail:sliding-log.86400s",
+            " (9 of 100 permits by tier premium)",
+        ),
+        ("30 of 40 permits ", "{sdave}:files", "  fixed-window.86400s"),
+        ("6 of 10 permits ", "{salice}:api", "  gcra.86400s"),
+    ]) {
+        assert!(line.starts_with(used) && line.ends_with(&format!("{key}{end}")), "{printed:?}");
     }
-    let printed = doctor(&server, &["top", "--json", "--name", "api", "--limit", "1"]);
-    let json = printed.json();
-    assert_eq!(keys(&json), (vec!["limiter:{t4:sbob2:i7}:api:gcra"], true));
-    let first = &json["subjects"][0];
-    assert_eq!(first["permits_in_use"], 8);
-    assert_eq!(first["subject"]["value"][1]["value"], "7");
-    assert_eq!((&first["limit"], &first["permits"]), (&Value::Null, &Value::Null));
-    assert_eq!((&json["keys_read"], &json["keys_skipped"]), (&3.into(), &1.into()));
+    assert_eq!(keys(&printed).len(), 4, "{printed:?}");
+    let text = "Read 5 keys, sorted by the part of the limit that is in use.\n\
+                Skipped 1 limit that is not in the file, such as in limiter:{seve}:other: explain prints more.\n";
+    assert!(printed.out.ends_with(text), "{printed:?}");
+    let printed = doctor(&server, &["top", "--limits", &file.0, "--name", "files"]);
+    assert_eq!((keys(&printed), keys_read(&printed)), (vec!["{sdave}:files"], 1), "{printed:?}");
+}
+
+/// Bytes that are replaced where a reply is read would be one subject.
+#[tokio::test]
+async fn subjects_that_are_not_utf_8_are_apart() {
+    let server = Server::start();
+    let limiter = limiter(&server, "api", "10/d").await;
+    for last in 0xf0_u8..=0xf9 {
+        let subject = [b'a', last];
+        take(&limiter, Key::from(&subject[..]), if last == 0xf4 { 10 } else { 4 }).await;
+    }
+    let file = LimitsFile::new("bytes", "api = '10/d'");
+    let printed = doctor(&server, &["top", "--limits", &file.0]);
+    let found = keys(&printed);
+    assert_eq!((found.len(), found[0]), (10, "{ba\\xf4}:api"), "{printed:?}");
+    assert!(printed.out.lines().nth(1).unwrap().starts_with("10 of 10 permits "), "{printed:?}");
+    assert_eq!(printed.out.matches("\n 4 of 10 permits ").count(), 9, "{printed:?}");
 }
 
 #[tokio::test]
 async fn nothing_is_written_and_the_work_is_bounded() {
     let server = Server::start();
-    let state = "9999999999000000 1000000 360000000000000";
     for number in 0..1_000 {
-        server.command(&["SET", &format!("limiter:{{i{number}}}:api:gcra"), state]).unwrap();
+        let key = format!("limiter:{{i{number}}}:api");
+        server.command(&["HSET", &key, "gcra.31622400s", "1700000000000000"]).unwrap();
     }
     server.command(&["CONFIG", "RESETSTAT"]).unwrap();
-    let printed = doctor(&server, &["top", "--max-keys", "250", "--json"]);
-    let json = printed.json();
-    assert!(!keys(&json).1, "{printed:?}");
-    let read = json["keys_read"].as_u64().unwrap();
+    let printed = doctor(&server, &["top", "--max-keys", "250"]);
+    assert!(printed.out.contains("Not all keys were read"), "{printed:?}");
+    let read = keys_read(&printed);
     assert!((250..=500).contains(&read), "{read}");
     let stats = server.command(&["INFO", "commandstats"]).unwrap();
-    for command in ["set", "pexpire", "del", "keys"] {
+    for command in ["set", "hset", "pexpire", "del", "unlink", "keys"] {
         assert!(!stats.contains(&format!("cmdstat_{command}:")), "{stats}");
     }
     let printed = doctor(&server, &["top", "--max-seconds", "0"]);
@@ -104,17 +163,18 @@ async fn all_nodes_of_a_cluster_are_read() {
     for number in 1..=9 {
         take(&limiter, number, u32::from(number == 5) + 1).await;
     }
-    let printed = run(&["top", "--url", &url, "--json"], &[], "");
-    let json = printed.json();
-    let (keys, is_complete) = keys(&json);
-    assert_eq!((keys.len(), keys[0], is_complete), (9, "limiter:{i5}:api:fixed-window.2", true));
+    let printed = run(&["top", "--url", &url], &[], "");
+    assert_eq!(keys(&printed).len(), 9, "{printed:?}");
+    let key = "limiter:{i5}:api";
+    let first = printed.out.lines().nth(1).unwrap();
+    assert!(first.contains(" 2 permits ") && first.contains(key), "{printed:?}");
 
-    let printed = run(&["explain", "--url", &url, keys[0], "--json"], &[], "");
-    assert_eq!(printed.json()["keys"][0]["state"]["permits_in_use"], 2, "{printed:?}");
-    let printed = run(&["reset", "--url", &url, keys[0]], &[], "");
+    let printed = run(&["explain", "--url", &url, key], &[], "");
+    assert!(printed.out.contains("\n  2 permits in use; "), "{printed:?}");
+    let printed = run(&["reset", "--url", &url, key], &[], "");
     assert!(printed.out.starts_with("Deleted"), "{printed:?}");
-    let printed = run(&["report", "--url", &url, "--json"], &[], "");
-    assert!(printed.json()["findings"].as_array().unwrap().len() > 9, "{printed:?}");
+    let printed = run(&["report", "--url", &url], &[], "");
+    assert!(printed.out.matches("\nok ").count() > 9, "{printed:?}");
 }
 
 #[tokio::test]
@@ -124,7 +184,7 @@ async fn a_node_that_does_not_reply_is_named_and_the_others_are_read() {
     let connection = limiter_redis::connect(&cluster.url()).await.unwrap();
     let limiter = limiter_redis::RedisLimiter::builder(policy);
     let limiter = limiter.deadline(Duration::from_secs(5)).build_on(connection).unwrap();
-    let key = |number: &i32| format!("limiter:{{i{number}}}:api:gcra");
+    let key = |number: &i32| format!("limiter:{{i{number}}}:api");
     let mut read = Vec::new();
     for number in 0..9 {
         take(&limiter, number, 1).await;
@@ -141,16 +201,11 @@ async fn a_node_that_does_not_reply_is_named_and_the_others_are_read() {
             cluster.node_mut(2).kill();
         }
         // The node stays paused, so the command ends only if it gives that one up.
-        let printed = run(&["top", "--url", &url, "--json"], &[], "");
-        let json = printed.json();
-        let (mut listed, is_complete) = keys(&json);
-        listed.sort_unstable();
-        assert_eq!(
-            (printed.code, is_complete, listed),
-            (1, false, read.iter().map(String::as_str).collect())
-        );
-        assert_eq!(json["nodes_not_read"][0]["node"], name.as_str(), "{json}");
         let printed = run(&["top", "--url", &url], &[], "");
+        let listed = keys(&printed).into_iter().map(|key| format!("limiter:{key}"));
+        let mut listed: Vec<_> = listed.collect();
+        listed.sort_unstable();
+        assert_eq!((printed.code, &listed), (1, &read), "{printed:?}");
         let text = format!("\nPROBLEM: {name} was not read, so its subjects are missing: ");
         assert!(printed.out.contains(&text), "{printed:?}");
         assert!(!printed.out.contains("raise --max-keys"), "{printed:?}");

@@ -7,7 +7,7 @@ use crate::{
     client::{ScriptCall, faults::Outcome},
     context::Context,
     local::denials::{Denial, Ticket},
-    scripts::{Charge, CheckReply, Plan, Route},
+    scripts::{Charge, CheckReply, Plan},
 };
 
 /// Charges a cost now, without a receipt. Or leases permits, if some are wanted.
@@ -28,18 +28,6 @@ impl Operation for Check {
 
     fn is_of_caller(&self) -> bool {
         self.charge.wanted == 0
-    }
-
-    fn has_lease_keys(&self) -> bool {
-        self.charge.route == Route::Lease
-    }
-
-    fn may_be_undecided(&self) -> bool {
-        self.charge.route != Route::Policy
-    }
-
-    fn is_undecided(&mut self) {
-        self.charge.route = Route::Policy;
     }
 
     fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<CheckReply> {

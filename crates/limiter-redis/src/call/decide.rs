@@ -10,9 +10,8 @@ use crate::{
     client::{ScriptCall, faults::Outcome},
     context::Context,
     handle::Handle,
-    keys::Keys,
     local::denials::{Denial, Denials, Ticket},
-    scripts::{Ask, CheckReply, Demand, Plan, PolicyReply, PolicyRequest},
+    scripts::{Ask, CheckReply, Demand, ListReply, ListRequest, Plan},
 };
 
 /// Charges all demands or none.
@@ -26,7 +25,7 @@ pub(crate) struct Decide {
 pub(crate) struct Part {
     pub(crate) context: Arc<Context>,
     pub(crate) handle: Arc<Handle>,
-    /// The key of the policy's first limit.
+    /// The key of the subject's hash.
     pub(crate) key: Bytes,
     pub(crate) cost: Cost,
     pub(crate) only_asks: bool,
@@ -77,19 +76,19 @@ impl Operation for Decide {
 
     fn call(first: &Request<Self>, _: &[Request<Self>]) -> ScriptCall {
         let Request { operation, handle, .. } = first;
-        let request = (operation.demands(), PolicyRequest::Reserve(operation.ask));
-        handle.plan.policy_call([request].into_iter())
+        let request = (operation.demands(), ListRequest::Reserve(operation.ask));
+        handle.plan.list_call([request].into_iter())
     }
 
-    fn add_keys(request: &Request<Self>, _: &Keys, all: &mut Vec<Bytes>) {
-        for Part { context, key, .. } in &request.operation.parts {
-            context.keys.add_all(key, all);
+    fn add_keys(request: &Request<Self>, all: &mut Vec<Bytes>) {
+        for Part { handle, key, .. } in &request.operation.parts {
+            handle.plan.add_keys(key, all);
         }
     }
 
     fn read(&self, _: &Plan, numbers: &[i64]) -> Option<Vec<CheckReply>> {
-        let request = PolicyRequest::Reserve(self.ask);
-        PolicyReply::read(&self.demands(), request, numbers).map(|PolicyReply(replies)| replies)
+        let request = ListRequest::Reserve(self.ask);
+        ListReply::read(&self.demands(), request, numbers).map(|ListReply(replies)| replies)
     }
 
     fn note(

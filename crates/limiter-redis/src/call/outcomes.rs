@@ -8,19 +8,12 @@ use crate::client::{
     faults::{CallError, Outcome},
 };
 
-/// What a script replied to a request.
-pub(crate) enum Answer<T> {
-    Output(T),
-    /// The script `policy` has to decide.
-    Undecided,
-}
-
 /// Returns the outcome of each request. Errors of single keys contain the name of the server.
 pub(crate) fn outcomes<O: Operation>(
     result: Result<ScriptReply, CallError>,
     requests: &[Request<O>],
     server: impl Fn() -> String,
-) -> Vec<Outcome<Answer<O::Output>>> {
+) -> Vec<Outcome<O::Output>> {
     let error = match result {
         Ok(reply) => match elements(&reply, requests.len()) {
             Some(elements) => {
@@ -50,13 +43,11 @@ fn read<O: Operation>(
     element: &ScriptReply,
     request: &Request<O>,
     server: impl Fn() -> String,
-) -> Result<Answer<O::Output>, CallError> {
+) -> Result<O::Output, CallError> {
     let Request { operation, handle, .. } = request;
-    match element {
-        ScriptReply::Nil if operation.may_be_undecided() => return Ok(Answer::Undecided),
-        ScriptReply::Text(words) => return Err(CallError::of_command(&server(), words)),
-        _ => {}
+    if let ScriptReply::Text(words) = element {
+        return Err(CallError::of_command(&server(), words));
     }
     let output = element.integers().and_then(|numbers| operation.read(&handle.plan, &numbers));
-    output.map(Answer::Output).ok_or_else(|| CallError::invalid_reply(element))
+    output.ok_or_else(|| CallError::invalid_reply(element))
 }

@@ -5,7 +5,7 @@ use limiter_core::{Cost, Usage};
 use super::request::{Operation, Request};
 use crate::{
     client::ScriptCall,
-    scripts::{Demand, Plan, PolicyRequest},
+    scripts::{Demand, ListRequest, Plan},
 };
 
 /// Reads how far the permits are used up.
@@ -16,8 +16,8 @@ impl Operation for Peek {
 
     fn call(first: &Request<Self>, _: &[Request<Self>]) -> ScriptCall {
         let plan = &first.handle.plan;
-        let request = ([Demand::charge(plan, Cost::ONE)], PolicyRequest::Peek);
-        plan.policy_call([request].into_iter())
+        let request = ([Demand::charge(plan, Cost::ONE)], ListRequest::Peek);
+        plan.list_call([request].into_iter())
     }
 
     fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Usage> {

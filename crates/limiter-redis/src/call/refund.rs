@@ -14,7 +14,7 @@ use crate::{
     context::Context,
     events::EventKind,
     handle::Handle,
-    scripts::{Charged, Plan},
+    scripts::{Charged, Plan, list},
 };
 
 /// The token of a receipt: what was charged to which key.
@@ -44,10 +44,6 @@ impl Operation for Refund {
         handle.plan.refund(&operation.token.charged, operation.permits)
     }
 
-    fn has_lease_keys(&self) -> bool {
-        true
-    }
-
     fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<u64> {
         plan.refunded(numbers)
     }
@@ -63,6 +59,8 @@ impl Operation for Refund {
 
 /// Makes a subject fresh.
 pub(crate) struct Reset {
+    /// What identifies the states of the limiter's logs.
+    lists: Vec<Bytes>,
     forgotten: Forgotten,
     leases: Mutex<Option<ForgetLeases>>,
 }
@@ -73,8 +71,12 @@ type ForgetLeases = Box<dyn FnOnce() + Send>;
 impl Reset {
     /// Returns the reset of a key, of which `forget` gives up what is leased. It is called once, when the reset has ended,
     /// whatever its outcome, also if its caller has left.
-    pub(crate) fn new(forgotten: Forgotten, forget: impl FnOnce() + Send + 'static) -> Self {
-        Self { forgotten, leases: Mutex::new(Some(Box::new(forget))) }
+    pub(crate) fn new(
+        lists: Vec<Bytes>,
+        forgotten: Forgotten,
+        forget: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        Self { lists, forgotten, leases: Mutex::new(Some(Box::new(forget))) }
     }
 
     fn ends(&self) {
@@ -102,8 +104,10 @@ impl Operation for Reset {
         first.handle.plan.reset()
     }
 
-    fn has_lease_keys(&self) -> bool {
-        true
+    /// Adds the hash, and the lists of all logs that a policy of the limiter has had.
+    fn add_keys(request: &Request<Self>, all: &mut Vec<Bytes>) {
+        all.push(request.key.clone());
+        all.extend(request.operation.lists.iter().map(|identity| list(&request.key, identity)));
     }
 
     fn read(&self, _: &Plan, numbers: &[i64]) -> Option<()> {

@@ -21,7 +21,6 @@ use crate::{
     context::Context,
     events::EventKind,
     handle::Handle,
-    keys::Keys,
     scripts::Plan,
 };
 
@@ -39,28 +38,15 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
     /// Returns the call of a request, to which the keys are added. Only checks share a call: `all` are its requests.
     fn call(first: &Request<Self>, all: &[Request<Self>]) -> ScriptCall;
 
-    /// Adds the keys of a request's limits.
-    fn add_keys(request: &Request<Self>, keys: &Keys, all: &mut Vec<Bytes>) {
-        keys.add_all(&request.key, all);
+    /// Adds the keys of a request's states.
+    fn add_keys(request: &Request<Self>, all: &mut Vec<Bytes>) {
+        request.handle.plan.add_keys(&request.key, all);
     }
 
     /// Returns whether it has one caller, for whom its failure is counted. The callers of a lease count theirs themselves.
     fn is_of_caller(&self) -> bool {
         true
     }
-
-    /// Returns whether its call has the keys of leases behind those of the states.
-    fn has_lease_keys(&self) -> bool {
-        false
-    }
-
-    /// Returns whether its script may leave it to the script `policy`.
-    fn may_be_undecided(&self) -> bool {
-        false
-    }
-
-    /// Selects the script `policy`, because its script has left it undecided.
-    fn is_undecided(&mut self) {}
 
     /// Returns what the numbers of a reply mean, `None` if it can't be one.
     fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Self::Output>;
@@ -86,7 +72,7 @@ pub(crate) trait Operation: Send + Sync + Sized + 'static {
 /// An operation on a subject, until its caller has the outcome.
 pub(crate) struct Request<O: Operation> {
     pub(crate) operation: O,
-    /// The key of the policy's first limit.
+    /// The key of the subject's hash.
     pub(crate) key: Bytes,
     /// The policy of the operation.
     pub(crate) handle: Arc<Handle>,
@@ -117,18 +103,10 @@ impl<O: Operation> Request<O> {
 }
 
 /// Returns the call of requests that share one, with their keys.
-pub(crate) fn call_of<O: Operation>(
-    first: &Request<O>,
-    all: &[Request<O>],
-    keys: &Keys,
-) -> ScriptCall {
+pub(crate) fn call_of<O: Operation>(first: &Request<O>, all: &[Request<O>]) -> ScriptCall {
     let mut call = O::call(first, all);
     for request in all {
-        O::add_keys(request, keys, &mut call.keys);
-    }
-    if first.operation.has_lease_keys() {
-        let leases: Vec<_> = call.keys.iter().map(|key| Keys::of_leases(key)).collect();
-        call.keys.extend(leases);
+        O::add_keys(request, &mut call.keys);
     }
     call
 }

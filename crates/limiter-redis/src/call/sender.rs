@@ -15,7 +15,7 @@ use super::{
     breakers::Breakers,
     check::Check,
     deadline::{Deadline, run, timeout},
-    outcomes::{Answer, outcomes},
+    outcomes::outcomes,
     queue::{Queue, QueueClaim, let_ready_tasks_run},
     request::{MAX_UNDER_WAY, Operation, Request, UnderWay, call_of},
 };
@@ -194,8 +194,8 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Sends requests in one call, and answers their callers.
     ///
-    /// Further calls are for requests that the server did not execute, once; for those that their script left undecided;
-    /// and for each request alone, if they can't share a call.
+    /// Further calls are for requests that the server did not execute, once; and for each request alone, if they can't
+    /// share a call.
     async fn send<O: Operation>(&self, requests: Vec<Request<O>>) {
         let is_cross_slot = |error: &CallError| error.fault() == Fault::CrossSlot;
         let mut calls = vec![requests];
@@ -213,7 +213,7 @@ impl<C: ScriptClient> Sender<C> {
                 self.refuse(requests, &key);
                 continue;
             };
-            let call = call_of(first, &requests, &self.context.keys);
+            let call = call_of(first, &requests);
             let result = run(&self.client, call, deadline, self.context.clock()).await;
             if requests.len() > 1 && result.as_ref().is_err_and(is_cross_slot) {
                 self.stop_batches(&key);
@@ -222,23 +222,17 @@ impl<C: ScriptClient> Sender<C> {
             }
             let outcomes = outcomes(result, &requests, || self.server_name(&key));
             self.note(pass, &key, &outcomes);
-            let (mut undecided, mut not_executed) = (Vec::new(), Vec::new());
+            let mut not_executed = Vec::new();
             for (mut request, outcome) in requests.into_iter().zip(outcomes) {
                 match outcome {
-                    Ok(Answer::Undecided) => {
-                        request.operation.is_undecided();
-                        request.not_executed = None;
-                        undecided.push(request);
-                    }
-                    Ok(Answer::Output(output)) => self.answer(request, Ok(output), sent),
                     Err(error) if !is_again && error.fault().may_be_sent_again() => {
                         request.not_executed = Some(error);
                         not_executed.push(request);
                     }
-                    Err(error) => self.answer(request, Err(error), sent),
+                    outcome => self.answer(request, outcome, sent),
                 }
             }
-            calls.extend([not_executed, undecided]);
+            calls.push(not_executed);
         }
     }
 }

@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use limiter_core::Cost;
 
-use super::terms::LeaseTerms;
+use super::{limit::Kind, terms::LeaseTerms};
 
 /// Which script decides a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Route {
-    /// That of the limit's family, which leaves states of other quotas and damaged ones undecided.
-    Own,
-    /// The script `lease`, which leaves the same undecided.
+    /// That of the only limit's kind.
+    Own(Kind),
     Lease,
-    /// The script `policy`, which decides everything.
-    Policy,
+    List,
 }
 
 /// What a check asks of a key.

@@ -1,44 +1,42 @@
--- Script  gcra: checks keys by GCRA. Each key is decided on its own.
+-- Script  gcra: checks subjects by GCRA. Each is decided on its own.
 --
--- State   `TAT increment reach`, in microseconds: the Unix time at which the debt is paid off, the debt that a permit
---         adds, and the largest debt that the quota can leave. If the increment is not a whole number, all three have
---         four decimals, and a tick is a ten-thousandth of a microsecond; else a tick is a microsecond. No key: no debt.
--- KEYS    the keys; a key may occur twice
--- ARGV    for each key: the quota as the state has it, ` increment reach`; the burst in permits; the increment in ticks.
---         Then for each key the cost, unless all are 1.
+-- State   a field of the subject's hash: the theoretical arrival time (TAT), at which the debt is paid off, in microseconds of
+--         Unix time, with four decimals if a permit does not add a whole number of them. No field: no debt.
+-- KEYS    the hashes; one may occur twice
+-- ARGV    how many ticks a microsecond has: 1 or 10000. Then for each key the field; and in ticks what the cost adds to the
+--         debt, the debt of a whole burst, and the largest that the quota can leave.
 -- Reply   an array of the replies for the keys, or for one key its reply: the debt in ticks after the charge if admitted;
---         -1 - debt if refused; false if the script policy has to decide, because the state is not one that this quota
---         leaves up to its capacity; a text, the error of SET, such as that of a full memory. With the last two nothing
---         is charged.
--- Costs   TIME; for each key GET, and SET if admitted
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-if now < 1577836800000000 then
-  return { err = "ERR the server's clock is before 2020: set it" }
-end
-local replies = {}
-for i, key in ipairs(KEYS) do
-  local quota, burst, increment = ARGV[3 * i - 2], ARGV[3 * i - 1] + 0, ARGV[3 * i] + 0
-  local price, capacity = increment * (ARGV[3 * #KEYS + i] or 1), increment * burst
-  local scale = string.find(quota, '.', 1, true) and 10000 or 1
-  local text, debt, reply = redis.pcall('GET', key), 0, false
-  if text and type(text) == 'string' then
-    local tat, decimals = string.match(text, scale == 1 and '^(%d+) ' or '^(%d+)%.(%d%d%d%d) ')
-    local is_own = tat and #tat == 16 and string.sub(text, scale == 1 and 17 or 22) == quota
-    debt = is_own and math.max((tat - now) * scale + (decimals or 0), 0) or math.huge
+--         -1 - debt if refused; a text, the error of a command, such as that of a full memory: nothing is charged
+-- Costs   TIME; for each key HGET; if admitted or damaged PTTL, HSET, and PEXPIRE unless the hash lasts as long; HGETALL, and
+--         HDEL of what is past, if the hash had other fields only, or no expiry
+-- include clock
+local scale, replies = ARGV[1] + 0, {}
+for i = 1, #KEYS do
+  local key, field, price, capacity = KEYS[i], ARGV[4 * i - 2], ARGV[4 * i - 1] + 0, ARGV[4 * i] + 0
+  local text, debt, failed = redis.pcall('HGET', key, field), 0, nil
+  if type(text) == 'table' then
+    failed = 'HGET: ' .. text.err
   elseif text then
-    debt = math.huge
+    local tat, part = #text == 16 and tonumber(text), 0
+    if not tat and #text == 21 then
+      tat, part = string.match(text, '^(%d+)%.(%d%d%d%d)$')
+    end
+    debt = tat and math.max((tat - now) * scale + math.ceil(part * scale / 10000), 0) or math.huge
   end
-  if debt + price <= capacity then
-    debt = debt + price
-    local tat = string.format('%d', now + math.floor(debt / scale))
-    local decimals = scale > 1 and string.format('.%04d', debt % scale) or ''
-    local set = redis.pcall('SET', key, tat .. decimals .. quota, 'PX', math.ceil(debt / scale / 1000) + 1)
-    reply = set.err and 'SET: ' .. set.err or debt
-  elseif debt <= capacity then
-    reply = -1 - debt
+  local after, is_damaged = debt + price, debt > capacity and debt > ARGV[4 * i + 1] * 513 / 512 + 10 * scale
+  if is_damaged then
+    -- A whole burst is in use.
+    debt, after = capacity, capacity
   end
-  replies[i] = reply
+  local is_admitted = after <= capacity and not is_damaged and not failed
+  if is_admitted or is_damaged then
+    local value, lasts, slack = now + after, after / scale / 1000 + 2, capacity / scale / 1000
+    if scale > 1 then
+      value = string.format('%d.%04d', now + math.floor(after / scale), after % scale)
+    end
+    -- include write
+  end
+  replies[i] = failed or is_admitted and after or -1 - debt
 end
 if #KEYS == 1 then
   return replies[1]

@@ -16,6 +16,8 @@ pub(crate) struct Gcra {
     pub(super) horizon: u64,
     /// The ticks of a microsecond.
     pub(super) scale: u64,
+    /// The ticks in which a burst recovers, rounded up once: of all quotas that share a state, the same time.
+    pub(super) span: u64,
 }
 
 /// The ticks of a microsecond where the interval of a quota is not whole.
@@ -36,7 +38,10 @@ impl Gcra {
                 _ => whole(limit.horizon().as_nanos().div_ceil(1_000)),
             };
             let horizon = horizon.saturating_mul(scale);
-            Self { increment, burst: quota.burst(), horizon, scale }
+            let burst = quota.burst();
+            let exact = quota.window().as_nanos() * u128::from(burst) * u128::from(scale);
+            let span = whole(exact.div_ceil(permits * 1_000));
+            Self { increment, burst, horizon, scale, span }
         };
         let coarse = at_scale(1);
         let lost = u128::from(coarse.increment) * permits - window;
@@ -49,23 +54,9 @@ impl Gcra {
         self.burst.saturating_mul(self.increment)
     }
 
+    /// Returns the largest debt of this quota.
     pub(super) const fn reach(&self) -> u64 {
         self.capacity().saturating_add(self.horizon)
-    }
-
-    /// Returns ticks as scripts read and write them.
-    fn text(&self, ticks: u64) -> String {
-        if self.scale == 1 {
-            return ticks.to_string();
-        }
-        format!("{}.{:04}", ticks / self.scale, ticks % self.scale)
-    }
-
-    /// Returns the kind, the quota as a state ends with it, the burst, and the increment in ticks.
-    pub(super) fn arguments(&self) -> [String; 4] {
-        let [increment, reach] = [self.increment, self.reach()].map(|ticks| self.text(ticks));
-        let quota = format!(" {increment} {reach}");
-        ["gcra".to_owned(), quota, self.burst.to_string(), self.increment.to_string()]
     }
 
     /// Returns how far ahead permits may be promised.

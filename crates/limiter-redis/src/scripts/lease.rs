@@ -16,7 +16,7 @@ impl Plan {
     ) -> ScriptCall {
         let mut arguments = Vec::new();
         for (plan, Charge { cost, wanted, .. }) in checks {
-            arguments.extend(plan.limits.iter().flat_map(|limit| limit.arguments.iter().cloned()));
+            arguments.extend(plan.limits.iter().flat_map(|limit| limit.words.iter().cloned()));
             let term = plan.lease.map_or(0, |terms| terms.term);
             arguments.extend([counted(cost), exact(wanted), exact(term)].map(number));
         }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use limiter_core::Policy;
 
-use super::{Script, ScriptLimit, Scripts, limit::Family, terms::LeaseTerms};
+use super::{ScriptLimit, Scripts, limit::Kind, terms::LeaseTerms};
 
 /// The scripts of a policy, and what they are called with.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) limits: Vec<ScriptLimit>,
     pub(super) scripts: Arc<Scripts>,
-    /// The script of the only limit's family and the limit's arguments of it, `None` if that can't apply the policy.
-    pub(super) own: Option<(Script, Vec<Bytes>)>,
+    /// The kind of the only limit, if its script can apply the policy.
+    pub(super) own: Option<Kind>,
     /// In microseconds.
     pub(super) longest_delay: u64,
     pub(crate) lease: Option<LeaseTerms>,
@@ -26,11 +26,11 @@ const MAX_BATCH: usize = 32;
 impl Plan {
     /// Returns the plan of a policy, whose permits may be leased.
     pub(crate) fn new(scripts: Arc<Scripts>, policy: &Policy, may_lease: bool) -> Self {
-        let limits: Vec<_> = policy.limits().iter().map(ScriptLimit::new).collect();
+        let limits = policy.limits().iter().zip(policy.identities());
+        let limits: Vec<_> =
+            limits.map(|(limit, identity)| ScriptLimit::new(limit, identity)).collect();
         let own = match limits.as_slice() {
-            [limit] => limit
-                .own_arguments()
-                .map(|arguments| (limit.family().script(&scripts).clone(), arguments)),
+            [limit] => limit.has_own_script.then_some(limit.kind),
             _ => None,
         };
         let lease = match (policy.limits(), limits.as_slice()) {
@@ -49,16 +49,33 @@ impl Plan {
         }
     }
 
-    /// Returns the most requests by policies like this one that one call should have.
-    pub(crate) fn max_batch(&self) -> usize {
-        // A list takes twice as many commands as a string.
-        let is_log = |limit: &ScriptLimit| limit.family() == Family::Log;
-        let cost = self.limits.len() + self.limits.iter().filter(|limit| is_log(limit)).count();
-        (MAX_BATCH / cost).max(1)
+    /// Adds the keys of a subject: its hash, unless all limits are logs, and then the list of each log.
+    pub(crate) fn add_keys(&self, hash: &Bytes, keys: &mut Vec<Bytes>) {
+        if self.limits.iter().any(|limit| !limit.kind.is_log()) {
+            keys.push(hash.clone());
+        }
+        keys.extend(self.lists().map(|identity| list(hash, identity)));
     }
 
-    /// Returns whether the script of a family can apply the policy: it has one limit, which is not paced.
+    /// Returns the texts that identify the states of those limits that are logs.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &Bytes> {
+        let logs = self.limits.iter().filter(|limit| limit.kind.is_log());
+        logs.map(|limit| &limit.identity)
+    }
+
+    /// Returns the most requests by policies like this one that one call should have.
+    pub(crate) fn max_batch(&self) -> usize {
+        // A list takes twice as many commands as a field.
+        (MAX_BATCH / (self.limits.len() + self.lists().count())).max(1)
+    }
+
+    /// Returns whether the script of a kind can apply the policy: it has one limit, which is not paced.
     pub(crate) const fn has_own_script(&self) -> bool {
         self.own.is_some()
     }
+}
+
+/// Returns the key of a subject's list under a limit with this identity.
+pub(crate) fn list(hash: &[u8], identity: &[u8]) -> Bytes {
+    [hash, b":", identity].concat().into()
 }

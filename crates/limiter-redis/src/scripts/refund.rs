@@ -1,6 +1,10 @@
 //! The scripts `refund` and `reset`.
 
-use super::{argument::number, charge::Charged, plan::Plan};
+use super::{
+    argument::{exact, number},
+    charge::Charged,
+    plan::Plan,
+};
 use crate::client::ScriptCall;
 
 impl Plan {
@@ -12,7 +16,8 @@ impl Plan {
         let length = i64::try_from(length).unwrap_or(i64::MAX);
         let mut arguments: Vec<_> = [permits, cost, taken_at, at, length].map(number).into();
         for (limit, mark) in self.limits.iter().zip(marks) {
-            arguments.extend(limit.arguments.iter().cloned().chain([number(*mark)]));
+            let span = limit.gcra.map_or(0, |gcra| exact(gcra.span));
+            arguments.extend(limit.words.iter().cloned().chain([number(*mark), number(span)]));
         }
         ScriptCall::of(&self.scripts.refund, arguments)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{Cost, Decision, Usage};
 
-use super::{ScriptLimit, argument::micros, charge::Charged, limit::Family, plan::Plan};
+use super::{ScriptLimit, argument::micros, charge::Charged, limit::Kind, plan::Plan};
 
 /// The first number of most replies.
 pub(super) const REFUSED: i64 = 0;
@@ -43,7 +43,7 @@ impl Plan {
             [ScriptLimit { gcra: Some(gcra), .. }] => {
                 gcra.wait(micros(reset) * gcra.scale, cost.get())
             }
-            [limit] if limit.family() == Family::Window => Some(reset),
+            [limit] if matches!(limit.kind, Kind::Fixed | Kind::Aligned) => Some(reset),
             _ => None,
         }
     }

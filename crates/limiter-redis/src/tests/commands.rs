@@ -8,7 +8,7 @@ use limiter_test::bounds::cases::policies;
 use crate::{
     ScriptCall,
     client::Form,
-    scripts::{self, Charge, Demand, Plan, PolicyRequest, Route, Scripts},
+    scripts::{self, Charge, Demand, ListRequest, Plan, Route, Scripts},
 };
 
 /// Adds the command of each `call('X'`, `pcall('X'` and `try('X'` in a folder's scripts.
@@ -78,14 +78,12 @@ fn the_list_has_the_scripts_of_all_policies() {
     for policy in policies.iter().cloned().chain(pairs) {
         let plan = Plan::new(Scripts::shared(), &policy, true);
         let check = |route| (&plan, Charge { cost: Cost::ONE, wanted: 0, route });
+        let of_policy = plan.route(0);
         for call in [
-            plan.checks(Route::Own, [check(Route::Own)].into_iter()),
-            plan.checks(Route::Own, [check(Route::Own); 2].into_iter()),
+            plan.checks(of_policy, [check(of_policy)].into_iter()),
+            plan.checks(of_policy, [check(of_policy); 2].into_iter()),
             plan.checks(Route::Lease, [check(Route::Lease)].into_iter()),
-            plan.checks(Route::Policy, [check(Route::Policy)].into_iter()),
-            plan.policy_call(
-                [([Demand::charge(&plan, Cost::ONE)], PolicyRequest::Peek)].into_iter(),
-            ),
+            plan.list_call([([Demand::charge(&plan, Cost::ONE)], ListRequest::Peek)].into_iter()),
             plan.reset(),
         ] {
             let digest = String::from_utf8(call.args()[1].to_vec()).unwrap();

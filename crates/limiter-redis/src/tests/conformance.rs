@@ -21,4 +21,6 @@ fn all_conform(store: &Arc<Store>) {
     conformance::windows(|policy| store.limiter(policy));
     conformance::several(|policy| store.limiter(policy));
     conformance::operations(|policy| store.limiter(policy));
+    conformance::spans(|policy| store.limiter(policy));
+    conformance::spans_by_micros(|policy| store.limiter(policy));
 }

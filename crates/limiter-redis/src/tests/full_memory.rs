@@ -134,7 +134,7 @@ fn an_impossible_state_promises_no_wait_that_does_not_hold() {
     let limiter = limiter(&store, "2/min");
     assert!(store.settle(limiter.check("alice")).unwrap().is_admitted());
     let key = limiter.stored_keys("alice").unwrap().remove(0);
-    store.client.execute(&[b"SET", &*key, b"nonsense", b"PX", b"600000"]);
+    store.client.execute(&[b"HSET", &*key, b"gcra.60s", b"nonsense"]);
     store.client.set_up(has_room_for(0));
     let error = store.settle(limiter.check("alice")).unwrap_err();
     assert_eq!(CallError::of(&error).unwrap().fault(), Fault::NotExecuted, "{error}");

@@ -1,80 +1,57 @@
 //! Where a key's state lies.
 
-use limiter_core::{ErrorKind, Key, Policy, Quota};
+use limiter_core::{ErrorKind, Key, Policy};
 
-use crate::keys::Keys;
+use crate::{
+    keys::Keys,
+    scripts::{Plan, Scripts},
+};
 
 fn key(prefix: &str, policy: &str, key: &Key<'_>) -> String {
-    let policy = Policy::gcra(policy, Quota::per_second(1));
-    let key = Keys::new(prefix, &policy, None).unwrap().of(key).unwrap();
+    let key = Keys::new(prefix, policy, None).unwrap().of(key).unwrap();
     String::from_utf8(key.into()).unwrap()
 }
 
 const SECRET: &[u8] = b"0123456789abcdef";
 
 fn secret_key(secret: &[u8], key: &Key<'_>) -> String {
-    let policy = Policy::gcra("api", Quota::per_second(1));
-    let keys = Keys::new("limiter", &policy, Some(secret)).unwrap();
+    let keys = Keys::new("limiter", "api", Some(secret)).unwrap();
     String::from_utf8(keys.of(key).unwrap().into()).unwrap()
 }
 
 #[test]
 fn keys_do_not_change_between_versions() {
     // A changed key would give every subject of a running store a new allowance.
-    assert_eq!(key("limiter", "api", &"alice".into()), "limiter:{salice}:api:gcra");
-    assert_eq!(key("limiter", "api", &7.into()), "limiter:{i7}:api:gcra");
+    assert_eq!(key("limiter", "api", &"alice".into()), "limiter:{salice}:api");
+    assert_eq!(key("limiter", "api", &7.into()), "limiter:{i7}:api");
     let long = "x".repeat(64);
     assert_eq!(
         key("limiter", "api", &Key::from(&long)),
-        "limiter:{#902312c15475ee2d58bbdeb4c5ebd38c}:api:gcra"
+        "limiter:{#902312c15475ee2d58bbdeb4c5ebd38c}:api"
     );
     assert_eq!(
         secret_key(SECRET, &Key::secret("sk-1")),
-        "limiter:{@c3b14175c73cb25258c9341b94326431}:api:gcra"
+        "limiter:{@c3b14175c73cb25258c9341b94326431}:api"
     );
 }
 
-/// Returns the keys of a policy of several limits.
-fn keys(policy: &str, limits: &[(&str, &str)]) -> Vec<String> {
-    let limits = limits.iter().map(|(name, limit)| Policy::parse(name, limit).unwrap());
-    let policy = Policy::all_of(policy, limits).unwrap();
-    let keys = Keys::new("limiter", &policy, None).unwrap();
-    let first = keys.of(&"alice".into()).unwrap();
+/// Returns the keys of a policy's states.
+fn keys(policy: &Policy) -> Vec<String> {
+    let hash = Keys::new("limiter", policy.name(), None).unwrap().of(&"alice".into()).unwrap();
     let mut all = Vec::new();
-    keys.add_all(&first, &mut all);
+    Plan::new(Scripts::shared(), policy, false).add_keys(&hash, &mut all);
     all.into_iter().map(|key| String::from_utf8(key.into()).unwrap()).collect()
 }
 
 #[test]
-fn each_limit_has_a_key_with_its_name_and_the_family_of_its_algorithm() {
-    let limits = [("second", "10/s"), ("hour", "100/h by sliding-log"), ("api", "1000/day")];
-    assert_eq!(
-        keys("api", &limits),
-        [
-            "limiter:{salice}:api:gcra",
-            "limiter:{salice}:api/hour:sliding-log.3",
-            "limiter:{salice}:api/second:gcra",
-        ]
-    );
-}
-
-/// Else a policy that gets a second limit would forget the first one's states.
-#[test]
-fn the_limit_with_the_policys_name_has_the_same_key_alone() {
-    let [alone, beside] = [&[("api", "10/s")][..], &[("a", "1000/h"), ("api", "10/s")]];
-    assert_eq!(keys("api", alone), ["limiter:{salice}:api:gcra"]);
-    assert_eq!(keys("api", beside)[1], "limiter:{salice}:api:gcra");
-    // Whatever the name of an only limit is.
-    assert_eq!(keys("api", &[("second", "10/s")]), ["limiter:{salice}:api:gcra"]);
-}
-
-#[test]
-fn names_with_slashes_do_not_run_into_each_other() {
-    let one = keys("api", &[("a/b", "10/s"), ("c", "10/h")]);
-    let other = keys("api/a", &[("b", "10/s"), ("c", "10/h")]);
-    assert_eq!(one[0], "limiter:{salice}:api/a%2Fb:gcra");
-    assert_eq!(other[0], "limiter:{salice}:api%2Fa/b:gcra");
-    assert_eq!(keys("api/a", &[("api/a", "10/s")]), ["limiter:{salice}:api%2Fa:gcra"]);
+fn a_subject_has_a_hash_and_a_list_for_each_log() {
+    let limits = ["10/s", "100/h by sliding-log", "1000/day by fixed-window"];
+    let limits = limits.map(|limit| Policy::parse(limit, limit).unwrap());
+    let several = Policy::all_of("api", limits).unwrap();
+    let list = "limiter:{salice}:api:100/h by sliding-log/sliding-log.3600s";
+    assert_eq!(keys(&several), ["limiter:{salice}:api", list]);
+    let log = Policy::parse("api", "60/min by sub-windows 6 slots").unwrap();
+    assert_eq!(keys(&log), ["limiter:{salice}:api:sub-windows.70s.10s"]);
 }
 
 #[test]
@@ -83,13 +60,13 @@ fn policies_and_keys_do_not_run_into_each_other() {
     let other = key("limiter", "sbar:api", &"foo".into());
     assert_eq!(
         (one.as_str(), other.as_str()),
-        ("limiter:{sfoo:sbar}:api:gcra", "limiter:{sfoo}:sbar%3Aapi:gcra")
+        ("limiter:{sfoo:sbar}:api", "limiter:{sfoo}:sbar%3Aapi")
     );
 }
 
 #[test]
 fn a_prefix_or_a_name_does_not_put_all_keys_into_one_slot() {
-    assert_eq!(key("{a}", "{b}%", &"c".into()), "%7Ba%7D:{sc}:%7Bb%7D%25:gcra");
+    assert_eq!(key("{a}", "{b}%", &"c".into()), "%7Ba%7D:{sc}:%7Bb%7D%25");
 }
 
 #[test]
@@ -116,17 +93,16 @@ fn long_keys_are_digested_and_stay_apart() {
         })
         .collect();
     for (index, one) in keys.iter().enumerate() {
-        assert!(one.len() <= "limiter:{#}:a:gcra".len() + 32);
+        assert!(one.len() <= "limiter:{#}:a".len() + 32);
         assert!(keys.iter().skip(index + 1).all(|other| other != one), "{one}");
     }
 }
 
 #[test]
 fn an_empty_or_long_prefix_is_refused() {
-    let policy = Policy::gcra("api", Quota::per_second(1));
-    let error = Keys::new("", &policy, None).err().unwrap();
+    let error = Keys::new("", "api", None).err().unwrap();
     assert_eq!(error.to_string(), "invalid key prefix \"\": use 1 to 64 bytes");
-    assert!(Keys::new(&"x".repeat(65), &policy, None).is_err());
+    assert!(Keys::new(&"x".repeat(65), "api", None).is_err());
 }
 
 #[test]
@@ -154,8 +130,7 @@ fn a_secret_is_a_digest_by_the_shared_secret() {
 
 #[test]
 fn a_secret_without_a_shared_secret_is_refused() {
-    let policy = Policy::gcra("api", Quota::per_second(1));
-    let keys = Keys::new("limiter", &policy, None).unwrap();
+    let keys = Keys::new("limiter", "api", None).unwrap();
     let error = keys.of(&Key::tuple(["/search".into(), Key::secret("sk-1")])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
     let message = "the key is a secret, which is stored as a keyed digest only: set \
@@ -165,9 +140,8 @@ fn a_secret_without_a_shared_secret_is_refused() {
 
 #[test]
 fn a_short_or_long_shared_secret_is_refused() {
-    let policy = Policy::gcra("api", Quota::per_second(1));
     for secret in [&SECRET[1..], &[b'x'; 1_025]] {
-        let error = Keys::new("limiter", &policy, Some(secret)).err().unwrap().to_string();
+        let error = Keys::new("limiter", "api", Some(secret)).err().unwrap().to_string();
         let bytes = secret.len();
         assert!(error.starts_with(&format!("invalid key secret of {bytes} bytes: use 16 to")));
     }

@@ -5,7 +5,7 @@ use std::slice;
 use limiter_core::{Algorithm, Cost, Policy, Quota};
 use limiter_test::{
     laws::{self, Law},
-    policies::{any_alike, any_policy, any_several, any_single, any_window},
+    policies::{any_alike, any_several_alike, any_single, any_window},
     properties,
     schedule::{Scenario, Step, Tick, Time, mixed, scenarios, traffic},
 };
@@ -15,9 +15,9 @@ use super::store::{InRedis, Store};
 
 type OneLimiter = fn(&mut InRedis, &Scenario) -> Law;
 
-/// Tries a law with one policy of any kind at a time.
+/// Tries a law with policies that take turns on one key, up to three of them.
 fn holds(law: OneLimiter, time: Time, most: usize) {
-    holds_for(law, any_policy(), time, most);
+    check(&mixed(any_alike(), Tick::Micro, time, most), law);
 }
 
 fn holds_for(law: OneLimiter, policies: impl Strategy<Value = Policy>, time: Time, most: usize) {
@@ -115,8 +115,9 @@ fn law_5_no_wait_outlasts_a_recovery() {
 #[test]
 fn law_6_all_or_nothing() {
     let store = Store::new();
-    run(&traffic(any_several(), Tick::Micro, Time::Forward, 12), |scenario| {
-        let mut several = store.limiter(scenario.policy.clone());
+    run(&mixed(any_several_alike(), Tick::Micro, Time::Forward, 12), |scenario| {
+        let policies: Vec<_> = scenario.policies().cloned().collect();
+        let mut several = store.limiter_for(&policies);
         laws::all_or_nothing(&mut several, |policy| store.limiter(policy), &scenario)
     });
 }
@@ -134,6 +135,11 @@ fn law_7_a_refund_gives_back_no_more_than_was_taken() {
 #[test]
 fn law_7_refunds_never_lift_above_the_bound() {
     holds(laws::refunds_never_lift_above_the_bound, Time::Forward, 60);
+}
+
+#[test]
+fn law_9_a_changed_quota_keeps_what_is_used() {
+    holds(laws::a_changed_quota_keeps_what_is_used, Time::Forward, 40);
 }
 
 #[test]

@@ -59,11 +59,7 @@ impl lists::Store for Siblings {
 
 fn laws_hold_on(store: &Arc<Store>, cases: u32) {
     let config = properties::config(file!(), cases);
-    let law = |mut scenario: Lists| {
-        // A key in Redis converts its debt where the quota changes, so each limiter has one policy here.
-        scenario.limiters.iter_mut().for_each(|limiter| limiter.others.clear());
-        lists_are_charged_all_or_none(&mut Siblings::new(store), &scenario)
-    };
+    let law = |scenario: Lists| lists_are_charged_all_or_none(&mut Siblings::new(store), &scenario);
     TestRunner::new(config).run(&lists(Tick::Micro, 6), law).unwrap();
 }
 

@@ -36,11 +36,11 @@ fn lists(numbers: [i64; 5]) -> impl Iterator<Item = Vec<i64>> {
 fn read(script: &str, plan: &Plan, numbers: &[i64]) {
     let reply = || ScriptReply::Array(numbers.iter().copied().map(ScriptReply::Integer).collect());
     let routes = match script {
-        "gcra" | "window" | "counter" | "log" => {
+        "gcra" | "window" | "log" => {
             let _ = plan.peeked(numbers);
-            &[Route::Own][..]
+            &[plan.route(0)][..]
         }
-        "policy" => &[Route::Policy],
+        "list" => &[Route::List],
         "lease" => &[Route::Lease],
         "refund" => {
             let _ = plan.refunded(numbers);

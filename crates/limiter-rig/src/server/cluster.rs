@@ -223,7 +223,6 @@ impl Move<'_> {
     ///
     /// When a node refuses.
     pub fn move_keys(&self) {
-        let port = self.cluster.node(self.to).public_port().to_string();
         loop {
             let words = ["CLUSTER", "GETKEYSINSLOT", &self.slot, "100"];
             let keys = self.cluster.ask(self.from, &words);
@@ -233,10 +232,20 @@ impl Move<'_> {
                 return;
             }
             for key in keys {
-                let words = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
-                self.cluster.ask(self.from, &words);
+                self.move_key(key);
             }
         }
+    }
+
+    /// Moves one key.
+    ///
+    /// # Panics
+    ///
+    /// When the old node does not have it, or refuses.
+    pub fn move_key(&self, key: &str) {
+        let port = self.cluster.node(self.to).public_port().to_string();
+        let words = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
+        assert_eq!(self.cluster.ask(self.from, &words), "+OK", "{key}");
     }
 
     /// Moves what is left, and has the new node serve the slot alone.

@@ -26,20 +26,19 @@ local function run(call, command, key, ...)
     return { string.sub(clock, 1, -7), tostring(string.sub(clock, -6) + 0) }
   end
   local reply, arguments = nil, {...}
-  local place = command == 'SET' and arguments[2] == 'PX' and 3 or command == 'PEXPIRE' and 1
-  local at = place and millis + arguments[place]
+  local at = command == 'PEXPIRE' and millis + arguments[1]
   if at then
     -- The server's own clock moves on while the test's does not.
-    arguments[place] = string.format('%.0f', arguments[place] + 86400000)
+    arguments[1] = string.format('%.0f', arguments[1] + 86400000)
   end
   reply = call(command, key, unpack(arguments))
   if command == 'PTTL' and reply >= 0 then
     return expiry(key) - millis
   end
-  if command == 'SET' and reply.ok or command == 'PEXPIRE' and reply == 1 then
+  if command == 'PEXPIRE' and reply == 1 then
     set_expiry(key, at)
   else
-    -- The keys of `DEL`, or one key and no other.
+    -- The keys of `UNLINK`, or one key and no other.
     for _, each in ipairs({ key, ... }) do
       if server.call('EXISTS', each) == 0 then
         set_expiry(each)

@@ -103,7 +103,7 @@ impl Trial {
 
     /// Returns where the server has what all tasks of a limiter want.
     pub(crate) fn crowded_keys(&self) -> impl Iterator<Item = String> {
-        self.limiters.iter().map(|(name, _)| format!("{name}:{{s{CROWD}}}:test:gcra"))
+        self.limiters.iter().map(|(name, _)| format!("{name}:{{s{CROWD}}}:test"))
     }
 
     /// Waits until something holds of the limiters.

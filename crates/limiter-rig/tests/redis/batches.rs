@@ -30,7 +30,7 @@ fn calls(server: &Server) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_on_one_key_take_exactly_the_limit_in_few_calls() {
     let server = Server::start();
-    // As many limits as have a short way, by quotas with remainders.
+    // Eight limits, by quotas with remainders.
     let limits =
         (1..=8).map(|n| Policy::parse(&format!("limit {n}"), &format!("{}/{n}d", 93 + 7 * n)));
     let limits: Vec<_> = limits.map(Result::unwrap).collect();
@@ -83,14 +83,14 @@ async fn a_foreign_value_fails_its_own_check_alone() {
     let server = Server::start();
     let limiter = patient(&server.url(), 3).await;
     for keys in [["a", "b", "foreign"], ["foreign", "a", "b"], ["a", "foreign", "b"]] {
-        server.command(&["DEL", "limiter:{sa}:test:gcra", "limiter:{sb}:test:gcra"]).unwrap();
-        server.command(&["DEL", "limiter:{sforeign}:test:gcra"]).unwrap();
-        server.command(&["RPUSH", "limiter:{sforeign}:test:gcra", "theirs"]).unwrap();
+        server.command(&["DEL", "limiter:{sa}:test", "limiter:{sb}:test"]).unwrap();
+        server.command(&["DEL", "limiter:{sforeign}:test"]).unwrap();
+        server.command(&["RPUSH", "limiter:{sforeign}:test", "theirs"]).unwrap();
         for (key, result) in keys.iter().zip(check(&limiter, &keys).await) {
             if *key == "foreign" {
                 let error = result.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Unexpected, "{error}");
-                assert!(error.to_string().contains("Redis: GET: WRONGTYPE "), "{error}");
+                assert!(error.to_string().contains("Redis: HGET: WRONGTYPE "), "{error}");
             } else {
                 assert_eq!(result.unwrap().remaining(), 2, "{key}");
             }

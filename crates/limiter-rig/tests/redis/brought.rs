@@ -71,7 +71,7 @@ async fn survives_faults(server: &mut Server, client: impl ScriptClient) {
     let limiter = RedisLimiter::builder(daily(1_000)).denial_cache(0).build_on(client).unwrap();
     assert_eq!(limiter.check("key").await.unwrap().remaining(), 999);
 
-    server.command(&["RPUSH", "limiter:{sforeign}:test:gcra", "theirs"]).unwrap();
+    server.command(&["RPUSH", "limiter:{sforeign}:test", "theirs"]).unwrap();
     let error = limiter.check("foreign").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unexpected, "{error}");
     assert!(error.to_string().contains("WRONGTYPE "), "{error}");

@@ -1,8 +1,8 @@
-//! Changed policies on used keys, and keys that lost their expiry.
+//! Policies that change while keys are in use, and keys whose expiry is lost.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, Policy, Quota};
+use limiter_core::{Algorithm, Cost, Policy};
 use limiter_redis::{Connection, RedisLimiter, connect};
 use limiter_rig::server::Server;
 
@@ -14,63 +14,17 @@ fn on(client: &Connection, policy: &Policy) -> RedisLimiter {
     builder.deadline(Duration::from_secs(10)).build_on(client.clone()).unwrap()
 }
 
-/// Two processes with different quotas for one key: once, each check by the slower one gave the
-/// faster one its permits back.
+/// Policies of one name, by each algorithm and of two spans. Conformance rows have other quotas of one span.
 #[tokio::test]
-async fn mixed_quotas_on_one_key_forgive_no_debt() {
-    let server = Server::start();
-    let fast = Policy::gcra("test", Quota::per_hour(1_000));
-    let slow = Policy::gcra("test", Quota::per_hour(10));
-    let client = connect(&server.url()).await.unwrap();
-    let (one, other) = (on(&client, &fast), on(&client, &slow));
-    let start = Instant::now();
-    let mut admitted = 0;
-    for _ in 0..5 {
-        while one.check("key").await.unwrap().is_admitted() {
-            admitted += 1;
-        }
-        for _ in 0..3 {
-            assert!(!other.check("key").await.unwrap().is_admitted());
-        }
-        let again = one.with_policy(&fast).unwrap();
-        admitted += u64::from(again.check("key").await.unwrap().is_admitted());
-    }
-    // One permit in 3.6 seconds.
-    let recovered = u64::try_from(start.elapsed().as_millis()).unwrap() / 3_600;
-    assert!((1_000..=1_001 + recovered).contains(&admitted), "{admitted}");
-}
-
-/// Limits were sorted by window, and a state belonged to a place: with 100/s as 1000/2h, the two limits
-/// changed places in the key, and 100 more permits were admitted at once.
-#[tokio::test]
-async fn a_limit_keeps_its_debt_whichever_window_is_shorter() {
-    let server = Server::start();
-    let client = connect(&server.url()).await.unwrap();
-    let both = |x: &str| {
-        let limits = [("x", x), ("y", "100/h")];
-        let limits = limits.map(|(name, text)| Policy::parse(name, text).unwrap());
-        Policy::all_of("api", limits).unwrap()
-    };
-    let limiter = on(&client, &both("100/s"));
-    assert!(limiter.check_n("key", Cost::of(100)).await.unwrap().is_admitted());
-    tokio::time::sleep(Duration::from_millis(1_100)).await;
-    let slower = both("1000/2h");
-    for reloaded in [limiter.with_policy(&slower).unwrap(), on(&client, &slower)] {
-        let refusal = reloaded.check_n("key", Cost::of(90)).await.unwrap();
-        assert!(!refusal.is_admitted());
-        assert_eq!(slower.limits()[refusal.limit_index()].name(), "y");
-    }
-}
-
-/// A policy with other algorithms, or another number of limits, under the same name: once, 106 of 132
-/// such changes refused a used key for up to two days.
-#[tokio::test]
-async fn changed_algorithms_under_one_name_start_anew() {
+async fn limits_of_one_identity_share_what_is_used_and_others_begin_fresh() {
     let server = Server::start();
     let client = connect(&server.url()).await.unwrap();
     let single = |text: &str| Policy::parse("api", text).unwrap();
-    let texts = Algorithm::one_of_each().map(|algorithm| format!("3/day by {algorithm}"));
-    let mut policies: Vec<Policy> = texts.map(|text| single(&text)).collect();
+    let of_each = |span: &str| {
+        let policy = |algorithm| single(&format!("3/{span} by {algorithm}"));
+        Algorithm::one_of_each().map(policy).collect::<Vec<_>>()
+    };
+    let mut policies = [of_each("day"), of_each("2d")].concat();
     let named = |name: &str, text: &str| Policy::parse(name, text).unwrap();
     policies.push(
         Policy::all_of("api", [named("a", "3/day"), named("b", "30/2d by sliding-log")]).unwrap(),
@@ -83,9 +37,7 @@ async fn changed_algorithms_under_one_name_start_anew() {
                 assert!(old.check("key").await.unwrap().is_admitted());
             }
             assert!(!old.check("key").await.unwrap().is_admitted());
-            // One fresh allowance if the families differ, none if they are the same. The old process
-            // continues as before.
-            let is_fresh = policy.families() != other.families();
+            let is_fresh = policy.identities() != other.identities();
             for _ in 0..3 {
                 let decision = new.check("key").await.unwrap();
                 assert_eq!(decision.is_admitted(), is_fresh, "{policy:?} {other:?}");
@@ -101,10 +53,11 @@ async fn changed_algorithms_under_one_name_start_anew() {
 async fn a_charge_restores_a_lost_expiry() {
     let server = Server::start();
     let client = connect(&server.url()).await.unwrap();
-    // A queue has the key of GCRA.
+    // A queue has the field of GCRA.
     let algorithms =
         Algorithm::one_of_each().filter(|it| !matches!(it, Algorithm::LeakyQueue { .. }));
     for text in algorithms.map(|algorithm| format!("3/min by {algorithm}")) {
+        server.command(&["FLUSHALL"]).unwrap();
         let policy = Policy::parse("api", &text).unwrap();
         let limiter = on(&client, &policy);
         let stored = key_of(&limiter, "key");
@@ -115,6 +68,45 @@ async fn a_charge_restores_a_lost_expiry() {
         assert_eq!(server.command(&["PTTL", &stored]).unwrap(), ":-1", "{text}");
         assert!(limiter.check("key").await.unwrap().is_admitted());
         assert_ne!(server.command(&["PTTL", &stored]).unwrap(), ":-1", "{text}");
+    }
+}
+
+/// By each script that charges, a check under a limit of milliseconds sets an expiry for a day's count, too: it is there
+/// when the short limit has recovered, and as long as it counts.
+#[tokio::test]
+async fn a_hash_whose_expiry_is_lost_keeps_the_count_of_a_day() {
+    const HOURS_24: i64 = 86_400_000;
+    const HOURS_72: i64 = 3 * HOURS_24;
+    let server = Server::start();
+    let client = connect(&server.url()).await.unwrap();
+    let policy = |text: &str| match text.split_once(", ") {
+        None => Policy::parse("api", text).unwrap(),
+        Some(both) => {
+            let limits = <[&str; 2]>::from(both).map(|text| Policy::parse(text, text).unwrap());
+            Policy::all_of("api", limits).unwrap()
+        }
+    };
+    for day in ["3/d", "3/d by fixed-window", "3/d by sliding-counter"] {
+        for short in [
+            "10/5ms",
+            "10/5ms by fixed-window",
+            "10/5ms by sliding-counter",
+            "10/5ms, 100/10ms by fixed-window",
+            "10/5ms, 100/10ms by sliding-log",
+        ] {
+            let what = format!("{day}, then {short}");
+            server.command(&["FLUSHALL"]).unwrap();
+            let daily = on(&client, &policy(day));
+            let brief = on(&client, &policy(short));
+            let stored = key_of(&daily, "key");
+            assert!(daily.check_n("key", Cost::of(3)).await.unwrap().is_admitted(), "{what}");
+            assert_eq!(server.command(&["PERSIST", &stored]).unwrap(), ":1", "{what}");
+            assert!(brief.check("key").await.unwrap().is_admitted(), "{what}");
+            let life = server.command(&["PTTL", &stored]).unwrap();
+            let life: i64 = life.trim_start_matches(':').parse().unwrap();
+            assert!((HOURS_24 - 60_000..HOURS_72).contains(&life), "{what}: {life} ms");
+            assert!(!daily.check("key").await.unwrap().is_admitted(), "{what}");
+        }
     }
 }
 

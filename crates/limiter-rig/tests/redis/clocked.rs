@@ -17,9 +17,8 @@ local function run(call, command, ...)
   if command == 'TIME' then
     return { 'SECONDS', 'MICROS' }
   end
-  local life = command == 'SET' and arguments[3] == 'PX' and 4 or command == 'PEXPIRE' and 2
-  if life then
-    arguments[life] = string.format('%.0f', arguments[life] + LONGER)
+  if command == 'PEXPIRE' then
+    arguments[2] = string.format('%.0f', arguments[2] + LONGER)
   end
   return call(command, unpack(arguments))
 end

@@ -119,7 +119,7 @@ async fn a_server_without_evalsha_leaves_each_check_to_the_share() {
 async fn each_cause_is_logged_once_and_so_is_its_end() {
     let primary = Server::start();
     let port = primary.port().to_string();
-    let key = "limiter:{skey}:test:gcra";
+    let key = "limiter:{skey}:test";
     let plant = "redis.call('DEL', KEYS[1]) return redis.call('SADD', KEYS[1], 1)";
     // The words of the log line, and what begins and ends the cause.
     let causes: [(&str, &[&str], &[&str]); 4] = [

@@ -118,7 +118,7 @@ async fn a_cut_connection_charges_each_check_at_most_once() {
 async fn a_foreign_value_is_an_error_and_is_left_alone() {
     let server = Server::start();
     let limiter = limiter(&server.url(), 1).await;
-    server.command(&["RPUSH", "limiter:{skey}:test:gcra", "theirs"]).unwrap();
+    server.command(&["RPUSH", "limiter:{skey}:test", "theirs"]).unwrap();
     let error = loop {
         match check(&limiter).await {
             // Not connected yet.
@@ -131,7 +131,7 @@ async fn a_foreign_value_is_an_error_and_is_left_alone() {
     let message = error.to_string();
     assert!(message.starts_with("policy \"test\": Redis: "), "{message}");
     assert!(message.contains("WRONGTYPE "), "{message}");
-    assert_eq!(server.command(&["LLEN", "limiter:{skey}:test:gcra"]).unwrap(), ":1");
+    assert_eq!(server.command(&["LLEN", "limiter:{skey}:test"]).unwrap(), ":1");
 }
 
 #[tokio::test]

@@ -1,8 +1,11 @@
-//! Leases in a cluster.
+//! Leases in a cluster, also while the slots of their keys move.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
 };
 
 use futures::future::join_all;
@@ -14,7 +17,12 @@ use limiter_rig::{
 };
 use tokio::{task::yield_now, time::sleep};
 
-use crate::{cluster::key_on, eventually, leases::process};
+use crate::{
+    GIVE_UP_AFTER,
+    cluster::{key_on, stored},
+    eventually,
+    leases::process,
+};
 
 /// Checks a key until it is over, and refunds one admission in eight. Adds those that are kept.
 async fn spend(
@@ -40,12 +48,44 @@ async fn spend(
     }
 }
 
-/// Two processes with leases and one without share a key on each node.
+/// Moves the slots of keys to the next node. Each move is interrupted behind the key, and begun again.
+fn move_slots(cluster: &Cluster, keys: &[String], audits: &[Audit]) {
+    // Until more is admitted, of leases that were taken in between.
+    let traffic = |audit: &Audit| {
+        let (start, before) = (Instant::now(), audit.admitted());
+        while audit.admitted() < before + 200 {
+            assert!(start.elapsed() < GIVE_UP_AFTER, "nothing is admitted");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    for (key, audit) in keys.iter().zip(audits) {
+        let slot = cluster.slot_of(&stored(key));
+        let to = (cluster.owner(slot) + 1) % 3;
+        let moving = cluster.begin_move(slot, to);
+        traffic(audit);
+        moving.move_key(&stored(key));
+        drop(moving);
+        traffic(audit);
+        cluster.begin_move(slot, to).finish();
+        traffic(audit);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_share_the_limit_of_keys_on_each_node() {
+    share(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_and_refunds_hold_while_slots_move() {
+    share(true).await;
+}
+
+/// Two processes with leases and one without share a key on each node.
+async fn share(slots_move: bool) {
     // A burst recovers in four seconds, so that leases last for one, and a round trip may take a quarter of that.
     let quota = Quota::new(2_000, Duration::from_secs(4)).unwrap();
-    let (cluster, policy) = (Cluster::start(), Policy::gcra("test", quota));
+    let (cluster, policy) = (Arc::new(Cluster::start()), Policy::gcra("test", quota));
     let mut limiters = Vec::new();
     for number in 0..3 {
         let options = ConnectOptions::new().with_name(&format!("cluster-process-{number}"));
@@ -71,6 +111,11 @@ async fn processes_share_the_limit_of_keys_on_each_node() {
         }
         for audit in &audits {
             eventually("the limit is reached", async || audit.admitted() > 2_500).await;
+        }
+        if slots_move {
+            let (cluster, keys, audits) = (Arc::clone(&cluster), keys.clone(), audits.clone());
+            let moves = tokio::task::spawn_blocking(move || move_slots(&cluster, &keys, &audits));
+            moves.await.unwrap();
         }
         over.store(true, Relaxed);
     };

@@ -27,7 +27,6 @@ mod failure;
 mod fallbacks;
 mod faults;
 mod file;
-mod forms;
 mod full_memory;
 mod holes;
 mod idle;
@@ -43,6 +42,7 @@ mod operations;
 mod planted;
 mod ready;
 mod redaction;
+mod resharding;
 mod scripted;
 mod secrets;
 mod sentinel;
@@ -109,7 +109,7 @@ fn load_scripts(server: &Server) {
     }
 }
 
-/// Returns the store's key of a subject, by the first limit.
+/// Returns the key of a subject's hash, or if all limits are logs, of the list of the first one.
 fn key_of(limiter: &RedisLimiter, subject: &str) -> String {
     String::from_utf8(limiter.stored_keys(subject).unwrap().swap_remove(0)).unwrap()
 }

@@ -45,7 +45,7 @@ async fn a_dead_primary_is_followed_to_the_replica_in_its_place() {
     let limiter = limiter(&set.url(), 1_000).await;
     let (first, _) = recover(&limiter).await;
     assert!(first.is_admitted());
-    while set.server(1).command(&["EXISTS", "limiter:{skey}:test:gcra"]).unwrap() != ":1" {
+    while set.server(1).command(&["EXISTS", "limiter:{skey}:test"]).unwrap() != ":1" {
         sleep(Duration::from_millis(2)).await;
     }
 
@@ -144,7 +144,7 @@ async fn the_report_of_a_dead_sentinel_does_not_count() {
     let port = new.port().to_string();
     staying.command(&["SENTINEL", "MONITOR", name, "127.0.0.1", &port, "1"]).unwrap();
     let start = Instant::now();
-    while new.command(&["EXISTS", "limiter:{skey}:test:gcra"]).unwrap() != ":1" {
+    while new.command(&["EXISTS", "limiter:{skey}:test"]).unwrap() != ":1" {
         assert!(start.elapsed() < crate::GIVE_UP_AFTER, "the old primary is still used");
         let _ = limiter.check("key").await;
         sleep(Duration::from_millis(10)).await;

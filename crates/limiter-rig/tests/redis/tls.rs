@@ -229,7 +229,7 @@ async fn a_cluster_that_encrypts_is_followed_from_node_to_node() {
     assert!(sizes.clone().all(|size| size != ":0"), "{:?}", sizes.collect::<Vec<_>>());
 
     // Asked where the slot was, and redirected by ASK, then by MOVED, to a port that encrypts.
-    let slot = cluster.slot_of("limiter:{skey0}:test:gcra");
+    let slot = cluster.slot_of("limiter:{skey0}:test");
     let moving = cluster.begin_move(slot, (cluster.owner(slot) + 1) % 3);
     moving.move_keys();
     assert_eq!(limiter.check("key0").await.unwrap().remaining(), 98);

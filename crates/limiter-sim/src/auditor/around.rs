@@ -8,7 +8,8 @@ use crate::vocabulary::Micros;
 pub(crate) struct Around {
     pub(crate) uses: Uses,
     pub(crate) requests: Requests,
-    pub(crate) reservations: Reservations,
+    /// Until when permits are reserved for later.
+    pub(crate) reserved_until: Micros,
     /// Whether the policy has several limits.
     pub(crate) are_several: bool,
     /// Whether permits may be admitted that the store has charged long before, so that requests one after the other may
@@ -17,13 +18,8 @@ pub(crate) struct Around {
 }
 
 impl Around {
-    /// Returns whether another quota was in use in a stretch.
-    pub(super) fn has_others(&self, quota: usize, from: Micros, to: Micros) -> bool {
-        self.uses.within(from, to) & !(1 << quota) != 0
-    }
-
     pub(super) fn has_reservation(&self, at: Micros) -> bool {
-        self.reservations.0.iter().any(|reserved| at <= reserved.to)
+        at <= self.reserved_until
     }
 
     /// Returns how many permits requests that are in flight together may be charged in a stretch beyond what fits, by a
@@ -38,35 +34,8 @@ impl Around {
         }
     }
 
-    /// Returns how many permits that count in a stretch were reserved before another quota may have charged the key.
-    pub(super) fn overtaken(&self, from: Micros, to: Micros) -> u64 {
-        let is_overtaken = |it: &&Reserved| {
-            from <= it.to && it.from <= to && self.has_others(it.quota, it.from, it.to)
-        };
-        self.reservations.0.iter().filter(is_overtaken).map(|it| it.permits).sum()
-    }
-
     pub(super) fn forget(&mut self, before: Micros) {
         self.uses.forget(before);
         self.requests.forget(before);
-        self.reservations.0.retain(|reserved| reserved.to >= before);
-    }
-}
-
-/// Permits that were reserved for later, from when they were asked for until they count.
-#[derive(Clone, Copy, Debug)]
-struct Reserved {
-    quota: usize,
-    from: Micros,
-    to: Micros,
-    permits: u64,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Reservations(Vec<Reserved>);
-
-impl Reservations {
-    pub(crate) fn add(&mut self, quota: usize, (from, to): (Micros, Micros), permits: u64) {
-        self.0.push(Reserved { quota, from, to, permits });
     }
 }

@@ -104,24 +104,6 @@ impl Bound {
         }
     }
 
-    /// Returns how many permits fit at once, at least.
-    pub(crate) const fn at_once(self) -> u64 {
-        match self {
-            Self::Rate { burst, .. } => burst,
-            Self::Window { limit, .. } => limit,
-        }
-    }
-
-    /// Returns whether a key may recover under `other` before a lease of this quota ends.
-    pub(crate) fn is_slower_than(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::Rate { permits, window, .. }, Self::Rate { permits: more, window: in_, .. }) => {
-                permits * in_ < more * window
-            }
-            _ => other.window() < self.window(),
-        }
-    }
-
     /// Returns the most permits that count in a stretch from the first of them to the last, both included, of so many
     /// microseconds, if requests that are in flight together are charged up to `overshoot` permits afterwards. `None` for
     /// a stretch that is too long: shorter ones are checked instead.

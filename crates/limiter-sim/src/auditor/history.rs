@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{around::Around, bound::Bound, turns};
+use super::{around::Around, bound::Bound};
 use crate::vocabulary::Micros;
 
 /// Permits that were admitted together. All times are those that have passed by the server's clock.
@@ -11,9 +11,6 @@ pub(crate) struct Admitted {
     pub(crate) permits: u64,
     /// When they count, at the latest.
     pub(crate) latest: Micros,
-    /// By which of the limit's quotas.
-    pub(crate) quota: usize,
-    pub(crate) is_leased: bool,
 }
 
 /// An admission: the earliest moment at which it can count, and its number.
@@ -41,8 +38,6 @@ pub(crate) struct Over {
 pub(crate) struct History {
     /// The bounds of the quotas that take turns, each with the number of its quota.
     bounds: Vec<(usize, Bound)>,
-    /// Whether they are shares in a process's memory, where quotas of several spans add up.
-    are_shares: bool,
     /// How long before it counts an admission may have been charged: as a lease, or as a reservation.
     ahead: Micros,
     admissions: BTreeMap<AdmissionId, Admitted>,
@@ -62,22 +57,7 @@ pub(super) const UNDER_WAY: Micros = 5_000_000;
 impl History {
     pub(crate) fn new(bounds: Vec<(usize, Bound)>, ahead: Micros) -> Self {
         let (admissions, incarnations, late_refunds) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let are_shares = false;
-        Self {
-            bounds,
-            are_shares,
-            ahead,
-            admissions,
-            added: 0,
-            oldest: 0,
-            incarnations,
-            late_refunds,
-        }
-    }
-
-    /// Returns the history of a process's shares, which are in its memory.
-    pub(crate) fn of_shares(bounds: Vec<(usize, Bound)>, ahead: Micros) -> Self {
-        Self { are_shares: true, ..Self::new(bounds, ahead) }
+        Self { bounds, ahead, admissions, added: 0, oldest: 0, incarnations, late_refunds }
     }
 
     /// Adds a bound of a quota.
@@ -101,15 +81,12 @@ impl History {
         now: Micros,
         around: &Around,
     ) -> u64 {
-        let known = self.admissions.get(&id);
         let charged_from = id.earliest.saturating_sub(self.ahead);
         let is_older = self.incarnations.iter().any(|(_, to)| charged_from <= *to);
         let is_rate = matches!(self.bounds.first(), Some((_, Bound::Rate { .. })));
-        let quota = known.map_or(0, |known| known.quota);
-        let takes_turns = around.has_others(quota, charged_from, now);
         // Law 7: one of several limits by GCRA drains while another one delays a reservation.
         let drains = is_rate && around.are_several && around.has_reservation(now);
-        if is_older || takes_turns || drains {
+        if is_older || drains {
             self.late_refunds.push((now, permits));
         }
         let Some(admission) = self.admissions.get_mut(&id) else { return 0 };
@@ -191,38 +168,20 @@ impl History {
         let quotas = self.bounds.iter().filter(|(quota, _)| used == 0 || used & (1 << quota) != 0);
         let quotas: Vec<Bound> = quotas.map(|(_, bound)| *bound).collect();
         let stretch = to - from;
-        let within = if self.are_shares { turns::of_spans } else { turns::within };
+        // Quotas add up, because each may have a span of its own.
+        let within = |quotas: &[Bound], overshoot| {
+            quotas.iter().map(|quota| quota.within(stretch, overshoot)).sum::<Option<u64>>()
+        };
         // Most stretches are within this already.
-        if permits <= within(&quotas, stretch, 0)? {
+        if permits <= within(&quotas, 0)? {
             return None;
         }
         let is_rate = quotas.iter().any(|quota| matches!(quota, Bound::Rate { .. }));
         let overshoot = around.overshoot(charged_from, to, is_rate);
-        let bound = within(&quotas, stretch, overshoot)?;
+        let bound = within(&quotas, overshoot)?;
         let bound = bound.saturating_mul(1 + self.incarnations_within(from, to));
         let bound = bound.saturating_add(self.late_refunds_within(from, to));
-        let bound = bound + if is_rate { around.overtaken(from, to) } else { 0 };
-        if permits <= bound {
-            return None;
-        }
-        let bound = bound + self.held_for_slower(from, to, around);
         (permits > bound).then_some(bound)
-    }
-
-    /// Returns how many leased permits were spent in a stretch by quotas that are slower than another one that was in
-    /// use while they may have been held.
-    fn held_for_slower(&self, from: Micros, to: Micros, around: &Around) -> u64 {
-        let of = |quota: usize| self.bounds.iter().filter(move |(number, _)| *number == quota);
-        let is_held_for_slower = |(id, it): &(&AdmissionId, &Admitted)| {
-            let is_within = it.is_leased && from <= id.earliest && it.latest <= to;
-            let held = || around.uses.within(id.earliest.saturating_sub(self.ahead), it.latest);
-            let is_slower = |used: u64| {
-                let mut others = self.bounds.iter().filter(|(quota, _)| used & (1 << quota) != 0);
-                others.any(|(_, other)| of(it.quota).any(|(_, own)| own.is_slower_than(*other)))
-            };
-            is_within && is_slower(held())
-        };
-        self.admissions.iter().filter(is_held_for_slower).map(|(_, it)| it.permits).sum()
     }
 
     fn incarnations_within(&self, from: Micros, to: Micros) -> u64 {

@@ -26,10 +26,7 @@ impl Ledger {
         let number = tiers.first()?.limits().len();
         let limits = (0..number).map(|limit| {
             let bounds = bounds(tiers, limit, share)?;
-            Some(match share {
-                Some(_) => History::of_shares(bounds, ahead),
-                None => History::new(bounds, ahead),
-            })
+            Some(History::new(bounds, ahead))
         });
         let around = Around { are_several: number > 1, ..Around::default() };
         Some(Self { limits: limits.collect::<Option<_>>()?, around, forgotten: 0 })

@@ -174,8 +174,7 @@ impl Auditor {
                 self.found.push((subject, message));
             }
         }
-        let permits =
-            Permits { number: permits, tier: 0, are_leased: false, delay: 0, of_request: None };
+        let permits = Permits { number: permits, delay: 0, of_request: None };
         is_bounded.then(|| self.admitted(Account { subject, share_of: None }, permits, within))?
     }
 

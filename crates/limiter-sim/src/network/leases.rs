@@ -15,21 +15,20 @@ pub(super) struct Granted {
     pub(super) is_refused: bool,
 }
 
-/// Returns the leases that a call has brought. Behind the number of keys, a call has the keys of all states, as many other
-/// keys, and seven arguments for each state; a lease is a reply `{ 1, reset, left, permits, now, mark }`. A lease
+/// Returns the leases that a call has brought. Behind the number of keys, a call has the keys, and nine arguments for each; a lease is a reply `{ 1, reset, left, permits, now, mark }`. A lease
 /// that begins later is behind it, or behind `{ 0, reset, left, wait }`: `permits, now, debt, wait`.
 pub(super) fn granted(words: &[Vec<u8>], reply: &Reply) -> Vec<Granted> {
     let number = |word: &[u8]| str::from_utf8(word).ok()?.parse::<u64>().ok();
     let keys = words.get(2).and_then(|word| usize::try_from(number(word)?).ok()).unwrap_or(0);
-    let arguments = words.get(3 + keys..).unwrap_or_default().chunks(7);
+    let arguments = words.get(3 + keys..).unwrap_or_default().chunks(9);
     let replies = match reply {
-        Reply::Array(replies) if keys > 2 => replies.as_slice(),
+        Reply::Array(replies) if keys > 1 => replies.as_slice(),
         reply => std::slice::from_ref(reply),
     };
     let granted = words.iter().skip(3).zip(arguments).zip(replies).filter_map(|it| {
         let ((key, arguments), Reply::Array(numbers)) = it else { return None };
-        let [kind, quota, _, _, cost, _, length] = arguments else { return None };
-        let length = number(length)? / if quota.contains(&b'.') { 10_000 } else { 1 };
+        let [kind, _, _, _, _, ticks, cost, _, length] = arguments else { return None };
+        let length = number(length)? / number(ticks)?.max(1);
         let (charged, later) = match numbers.as_slice() {
             [Reply::Integer(1), _, _, permits, _, mark, later @ ..] => {
                 (Some((permits, mark)), later)
@@ -68,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_reply_grants_leases() {
-        let arguments = ["gcra", " 1 2", "9", "5", "2", "8", "7"];
+        let arguments = ["gcra", "gcra.1s", "9", "5", "99", "1", "2", "8", "7"];
         let granted_to =
             |permits| Reply::Array([1, 5, 5, permits, 9, 9].map(Reply::Integer).to_vec());
         let call = |keys: &[&str], number: usize| {
@@ -80,14 +79,14 @@ mod tests {
         };
         let lease =
             |key: &str, permits| Granted { key: key.into(), permits, lasts: 7, is_refused: false };
-        assert_eq!(granted(&call(&["a", "l"], 1), &granted_to(8)), [lease("a", 8)]);
+        assert_eq!(granted(&call(&["a"], 1), &granted_to(8)), [lease("a", 8)]);
         let replies = vec![granted_to(2), Reply::Nil, granted_to(3)];
-        let words = call(&["a", "b", "c", "l", "m", "n"], 3);
+        let words = call(&["a", "b", "c"], 3);
         assert_eq!(granted(&words, &Reply::Array(replies)), [lease("c", 3)]);
         let refused = Reply::Array([0, 5, 0, 7].map(Reply::Integer).to_vec());
-        assert_eq!(granted(&call(&["a", "l"], 1), &refused), []);
+        assert_eq!(granted(&call(&["a"], 1), &refused), []);
         let later = Granted { lasts: 7 + 3, is_refused: true, ..lease("a", 4) };
         let refused = Reply::Array([0, 5, 0, 3, 4, 9, 9, 3].map(Reply::Integer).to_vec());
-        assert_eq!(granted(&call(&["a", "l"], 1), &refused), [later]);
+        assert_eq!(granted(&call(&["a"], 1), &refused), [later]);
     }
 }

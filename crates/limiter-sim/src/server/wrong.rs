@@ -85,7 +85,6 @@ impl Execution {
                 let charged_now = |terms: &mut Refund| terms.at = terms.at.max(now);
                 return redis.execute(&with_refund(words, charged_now), now);
             }
-            Wrong::ForgivesOtherDebts if is_decision => forgive_other_debts(redis, words, now),
             Wrong::NamesNoWaits => {
                 return with_wait(script, redis.execute(words, now), |_| 1);
             }
@@ -107,10 +106,10 @@ fn number(word: &[u8]) -> Option<i64> {
     str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// Changes the length of each lease by GCRA, which is the last of a key's seven arguments.
+/// Changes the length of each lease by GCRA, which is the last of a key's nine arguments.
 fn with_length(words: &[Vec<u8>], change: impl Fn(i64) -> i64) -> Vec<Vec<u8>> {
     let (mut words, first) = (words.to_vec(), first_argument(words));
-    for arguments in words.get_mut(first..).unwrap_or_default().chunks_mut(7) {
+    for arguments in words.get_mut(first..).unwrap_or_default().chunks_mut(9) {
         if let [kind, .., length] = arguments
             && kind == b"gcra"
             && let Some(number) = number(length)
@@ -129,10 +128,10 @@ struct Refund {
     mark: i64,
 }
 
-/// Changes what a refund by GCRA is about. The moment is the fourth argument, and the mark the fifth of its limit.
+/// Changes what a refund by GCRA is about. The moment is the fourth argument, and the mark the seventh of its limit.
 fn with_refund(words: &[Vec<u8>], change: impl FnOnce(&mut Refund)) -> Vec<Vec<u8>> {
     let (mut words, first) = (words.to_vec(), first_argument(words));
-    if let Some([_, _, _, at, _, kind, _, _, _, mark]) = words.get_mut(first..)
+    if let Some([_, _, _, at, _, kind, _, _, _, _, _, mark, _]) = words.get_mut(first..)
         && kind == b"gcra"
         && let (Some(old_at), Some(old_mark)) = (number(at), number(mark))
     {
@@ -143,22 +142,9 @@ fn with_refund(words: &[Vec<u8>], change: impl FnOnce(&mut Refund)) -> Vec<Vec<u
     words
 }
 
-/// Deletes the states by GCRA that a quota has left of which the call has nothing.
-fn forgive_other_debts(redis: &mut Redis, words: &[Vec<u8>], now: i64) {
-    for key in super::keys(words) {
-        let Reply::Bulk(state) = redis.execute(&[b"GET".as_slice(), &key], now) else { continue };
-        // `TAT increment reach`, and the quota is all behind the first word.
-        let spaces = state.iter().filter(|byte| **byte == b' ').count();
-        let quota = state.iter().position(|byte| *byte == b' ').and_then(|at| state.get(at..));
-        if spaces == 2 && quota.is_some_and(|quota| words.iter().all(|word| word != quota)) {
-            redis.execute(&[b"DEL".as_slice(), &key], now);
-        }
-    }
-}
-
 /// Changes the waits of refusals, which begin with `{ 0, reset, left, wait }`.
 fn with_wait(script: &str, reply: Reply, change: fn(i64) -> i64) -> Reply {
-    if !matches!(script, "window" | "counter" | "log" | "lease") {
+    if !matches!(script, "window" | "log" | "lease") {
         return reply;
     }
     with_numbers(reply, &|numbers| {

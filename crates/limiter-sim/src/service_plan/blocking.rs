@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::Block;
+use limiter_core::{Algorithm, Block, Error, Policy, Quota};
 
 use crate::{random::Random, vocabulary::Micros};
 
@@ -74,6 +74,13 @@ impl Blocking {
                 .doubling(Duration::from_micros(longest))
                 .forget_after(Duration::from_micros(forget_after)),
         }
+    }
+
+    /// Returns the state of strikes, as keys of the store name it: a log.
+    pub(crate) fn strikes_key(&self) -> Result<String, Error> {
+        let quota = Quota::new(self.strikes, Duration::from_micros(self.within))?;
+        let policy = Policy::new("user-strikes", Algorithm::SlidingLog, quota)?;
+        Ok(format!("{}:{}", policy.name(), policy.identities().concat()))
     }
 
     /// Returns how long a block of each level lasts, the longest one last.

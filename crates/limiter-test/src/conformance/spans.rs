@@ -127,48 +127,6 @@ pub(super) const ROWS: &[Case] = &[
         ],
     },
     Case {
-        // Red if the span were the capacity: the last of the burst would be refused.
-        name: "a_burst_that_is_rounded_up_is_whole",
-        policy: rounded,
-        rows: &[
-            // 12,500 permits take 3 ms.
-            yes(0, ROUNDED - 12_500, 12_500, 960),
-            yes(0, 12_500, 0, 963),
-            switch(0, exact),
-            no(0, 1, 0, 2, 963),
-            yes(2, 1, 0, 962),
-        ],
-    },
-    Case {
-        // Red if what is above the own burst and horizon were impossible: the debt would be lowered to the own burst.
-        name: "what_another_quota_may_owe_is_possible",
-        policy: rounded,
-        rows: &[
-            // The horizon is a minute.
-            charge(0, u64::MAX, 254_012_500, 60_963),
-            switch(0, exact),
-            peek(0, 0, 60_963),
-            no(1, 1, 0, 60_001, 60_962),
-        ],
-    },
-    Case {
-        // Red if a refund were limited by the own burst, which is 1 ms more than the span: as much would come back of what
-        // is reserved behind it.
-        name: "a_refund_leaves_what_another_quota_has_reserved_behind_it",
-        policy: rounded,
-        rows: &[
-            row(
-                0,
-                Ask::TakeUpTo(u64::MAX),
-                Want::Took { permits: ROUNDED, remaining: 0, reset: 963 },
-            ),
-            switch(0, exact),
-            reserve(0, 962, 2_000, Some(963)),
-            refund(962, 0, 0, 0),
-            peek(963, 0, 962),
-        ],
-    },
-    Case {
         // Red if a horizon were not in the identity: one would replace what another one has promised.
         name: "another_horizon_begins_fresh",
         policy: || gcra_of(10, 10_000, 10),
@@ -220,6 +178,109 @@ pub(super) const ROWS: &[Case] = &[
             // Its slots are as long, and count for as long.
             switch(500, || slots(3, 5_000, Slots::loose(5))),
             peek(500, 1, 4_500),
+        ],
+    },
+];
+
+/// Rows of quotas whose increments are rounded up, to a quarter of a nanosecond.
+pub(super) const BY_QUARTER_NANOS: &[Case] = &[
+    Case {
+        // Red if the span were the capacity: the last of the burst would be refused.
+        name: "a_burst_that_is_rounded_up_is_whole",
+        policy: rounded,
+        rows: &[
+            // 12,500 permits take 3 ms.
+            yes(0, ROUNDED - 12_500, 12_500, 960),
+            yes(0, 12_500, 0, 963),
+            switch(0, exact),
+            no(0, 1, 0, 2, 963),
+            yes(2, 1, 0, 962),
+        ],
+    },
+    Case {
+        // Red if what is above the own burst and horizon were impossible: the debt would be lowered to the own burst.
+        name: "what_another_quota_may_owe_is_possible",
+        policy: rounded,
+        rows: &[
+            // The horizon is a minute.
+            charge(0, u64::MAX, 254_012_500, 60_963),
+            switch(0, exact),
+            peek(0, 0, 60_963),
+            no(1, 1, 0, 60_001, 60_962),
+        ],
+    },
+    Case {
+        // Red if a refund were limited by the own burst, which is 1 ms more than the span: as much would come back of what
+        // is reserved behind it.
+        name: "a_refund_leaves_what_another_quota_has_reserved_behind_it",
+        policy: rounded,
+        rows: &[
+            row(
+                0,
+                Ask::TakeUpTo(u64::MAX),
+                Want::Took { permits: ROUNDED, remaining: 0, reset: 963 },
+            ),
+            switch(0, exact),
+            reserve(0, 962, 2_000, Some(963)),
+            refund(962, 0, 0, 0),
+            peek(963, 0, 962),
+        ],
+    },
+];
+
+/// Returns a quota of a span of a minute whose burst takes 27 ms longer to recover: a permit takes 1,019.54 microseconds, rounded
+/// up to 1,020.
+fn rounded_to_micros() -> Policy {
+    gcra_of(58_850, 60_000, 58_850)
+}
+
+/// Returns a quota of the same span whose burst takes exactly a minute.
+fn exact_in_micros() -> Policy {
+    gcra_of(60_000, 60_000, 60_000)
+}
+
+/// The same of quotas whose increments are rounded up to a microsecond.
+pub(super) const BY_MICROS: &[Case] = &[
+    Case {
+        name: "a_burst_that_is_rounded_up_is_whole",
+        policy: rounded_to_micros,
+        rows: &[
+            // 50 permits take 51 ms.
+            yes(0, 58_800, 50, 59_976),
+            yes(0, 50, 0, 60_027),
+            switch(0, exact_in_micros),
+            no(0, 1, 0, 28, 60_027),
+            yes(28, 1, 0, 60_000),
+        ],
+    },
+    Case {
+        name: "what_another_quota_may_owe_is_possible",
+        policy: rounded_to_micros,
+        rows: &[
+            // The horizon is a minute.
+            row(
+                0,
+                Ask::Charge(117_650),
+                Want::Took { permits: 117_650, remaining: 0, reset: 120_003 },
+            ),
+            switch(0, exact_in_micros),
+            peek(0, 0, 120_003),
+            no(3, 1, 0, 60_001, 120_000),
+        ],
+    },
+    Case {
+        name: "a_refund_leaves_what_another_quota_has_reserved_behind_it",
+        policy: rounded_to_micros,
+        rows: &[
+            row(
+                0,
+                Ask::TakeUpTo(u64::MAX),
+                Want::Took { permits: 58_850, remaining: 0, reset: 60_027 },
+            ),
+            switch(0, exact_in_micros),
+            reserve(0, 1_000, 2_000, Some(1_027)),
+            refund(0, 0, 0, 57_844),
+            peek(0, 57_973, 2_027),
         ],
     },
 ];

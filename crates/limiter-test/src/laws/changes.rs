@@ -7,7 +7,10 @@ use proptest::{prelude::*, test_runner::TestCaseError};
 
 use super::{KEY, Law, is_paced, largest};
 use crate::{
-    oracle::gcra,
+    oracle::{
+        admitted::{price, unit},
+        gcra,
+    },
     schedule::{Request, Scenario},
     subject::Operations,
 };
@@ -33,7 +36,7 @@ pub fn a_changed_quota_keeps_what_is_used(
                 prop_assert_eq!(before, after, "{:?} changed by {} of {:?}", other, cost, policy);
             } else if let ([limit], [charged]) = (other.limits(), policy.limits()) {
                 let taken = before.remaining() - after.remaining();
-                let (least, most) = taken_of(limit, charged, cost.get());
+                let (least, most) = taken_of(limit, charged, cost.get(), subject.tick());
                 let is_used_up = after.remaining() == 0;
                 let is_exact = taken <= most && (taken >= least || is_used_up);
                 prop_assert!(is_exact || is_paced(limit), "{cost} from {before:?} to {after:?}");
@@ -43,15 +46,19 @@ pub fn a_changed_quota_keeps_what_is_used(
     Ok(())
 }
 
-/// Returns how many permits of a limit a cost takes that is charged by another limit of its span, at least and at most.
-fn taken_of(limit: &Limit, charged: &Limit, cost: u64) -> (u64, u64) {
+/// Returns how many permits of a limit a cost takes that is charged by another limit of its span, at least and at most, by a
+/// limiter with this tick.
+fn taken_of(limit: &Limit, charged: &Limit, cost: u64, tick: Duration) -> (u64, u64) {
     if !limit.algorithm().is_continuous() {
         return (cost, cost);
     }
-    let [own, other] = [limit, charged].map(|limit| model_of(limit).increment);
-    let ticks = u128::from(cost) * other;
+    let tick = tick.as_nanos();
+    let [own, other] = [limit, charged].map(|limit| price(limit, tick));
+    let time = u128::from(cost) * other;
     let permits = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
-    (permits(ticks / own), permits(ticks.div_ceil(own)))
+    // A quota that counts in whole ticks rounds the debt of another one up.
+    let rounded = time + (tick - 1) * unit(tick);
+    (permits(time / own), permits(rounded.div_ceil(own)))
 }
 
 fn peek_by(subject: &mut impl Operations, now: Timestamp, policy: &Policy) -> Usage {

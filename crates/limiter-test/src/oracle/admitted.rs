@@ -111,10 +111,12 @@ impl Admitted {
     fn over_of(&self, policies: &[&Policy], limit: usize, afterwards: u128) -> Option<Over> {
         let limit_of = |policy: &Policy| policy.limits().get(limit).cloned();
         let limits: Vec<_> = policies.iter().filter_map(|policy| limit_of(policy)).collect();
-        let bound = Bound::of(&limits, afterwards);
+        let bound = Bound::of(&limits, afterwards, self.tick);
         let counted = self.log.iter().filter(|it| it.permits > 0 && policies.contains(&&it.policy));
         let mut log: Vec<_> = counted
-            .filter_map(|it| Some((it.at, it.permits * bound.weight(&limit_of(&it.policy)?))))
+            .filter_map(|it| {
+                Some((it.at, it.permits * bound.weight(&limit_of(&it.policy)?, self.tick)))
+            })
             .collect();
         log.sort_unstable();
         for (index, (start, _)) in log.iter().enumerate() {
@@ -136,14 +138,14 @@ impl Admitted {
 enum Bound {
     /// A burst, and what the rate gives, in permits.
     Rate { burst: u128, permits: u128, window: u128 },
-    /// The same of several quotas of one span, in time: a permit takes as long as it takes to recover. In ticks.
+    /// The same of several quotas of one span, in time: a permit takes as long as it takes to recover. In units.
     Time { burst: u128 },
     /// So many permits in any trailing window of this length.
     Window { permits: u128, window: u128 },
 }
 
 impl Bound {
-    fn of(limits: &[Limit], afterwards: u128) -> Self {
+    fn of(limits: &[Limit], afterwards: u128, tick: u128) -> Self {
         let quotas = || limits.iter().map(Limit::quota);
         let window = quotas().map(|quota| quota.window().as_nanos()).max().unwrap_or(0);
         let largest = quotas().map(|quota| u128::from(quota.permits())).max().unwrap_or(0);
@@ -153,7 +155,7 @@ impl Bound {
                 return Self::Rate { burst, permits: largest, window };
             }
             [limit, ..] if limit.algorithm().is_continuous() => {
-                let burst = |limit: &Limit| price(limit) * u128::from(limit.quota().burst());
+                let burst = |limit: &Limit| price(limit, tick) * u128::from(limit.quota().burst());
                 let burst = limits.iter().map(burst).max().unwrap_or(0);
                 return Self::Time { burst };
             }
@@ -170,21 +172,33 @@ impl Bound {
     }
 
     /// Returns how much a permit of a limit counts.
-    fn weight(&self, limit: &Limit) -> u128 {
-        if let Self::Time { .. } = self { price(limit) } else { 1 }
+    fn weight(&self, limit: &Limit, tick: u128) -> u128 {
+        if let Self::Time { .. } = self { price(limit, tick) } else { 1 }
     }
 
     /// Returns the most in a stretch of time, `None` if it may be cut in two.
     fn within(&self, time: u128, tick: u128) -> Option<u128> {
         match self {
             Self::Rate { burst, permits, window } => Some(burst + (time + tick) * permits / window),
-            Self::Time { burst } => Some(burst + (time + tick) * NANO),
+            Self::Time { burst } => Some(burst + (time + tick) * unit(tick)),
             Self::Window { permits, window } => (time < *window).then_some(*permits),
         }
     }
 }
 
-/// Returns the time in which a permit recovers, in ticks, rounded up.
-fn price(limit: &Limit) -> u128 {
-    (limit.quota().window().as_nanos() * NANO).div_ceil(limit.quota().permits().into())
+/// Returns how many units of time, in which permits recover, a nanosecond has: in memory quarters of it, and in Redis tenths.
+pub(crate) const fn unit(tick: u128) -> u128 {
+    if tick == 1 { NANO } else { 10 }
+}
+
+/// Returns the time in which a permit recovers by a limiter with this tick, rounded up: in memory to a unit, and in Redis to a
+/// microsecond, or to a unit if that would cost a thousandth of the rate.
+pub(crate) fn price(limit: &Limit, tick: u128) -> u128 {
+    let (window, permits) = (limit.quota().window().as_nanos(), limit.quota().permits().into());
+    let exact = |of_nano: u128| (window * of_nano).div_ceil(permits);
+    let whole = window.div_ceil(1_000 * permits) * 1_000;
+    match tick {
+        1_000 if (whole * permits - window) * 1_000 < window => whole * unit(tick),
+        _ => exact(unit(tick)),
+    }
 }

@@ -15,7 +15,7 @@ const NOW: i64 = 1_702_080_000_000_000;
 /// The scripts as they are sent, which a test of limiter-redis compares.
 const TEXTS: [(&str, &str); 3] = [
     ("lease", include_str!("../../../../docs/scripts/lease.lua")),
-    ("policy", include_str!("../../../../docs/scripts/policy.lua")),
+    ("list", include_str!("../../../../docs/scripts/list.lua")),
     ("refund", include_str!("../../../../docs/scripts/refund.lua")),
 ];
 
@@ -31,7 +31,10 @@ static LOADED: LazyLock<(Mutex<Server>, BTreeMap<&str, String>)> = LazyLock::new
     (Mutex::new(server), BTreeMap::from(digests))
 });
 
-const KEYS: [&str; 2] = ["key", "key:latest-end"];
+const KEY: &str = "key";
+
+/// The fields of the debt, and of the latest end of its leases.
+const FIELDS: [&str; 2] = ["gcra", "gcra:leases"];
 
 /// A quota, in units.
 #[derive(Clone, Copy, Debug)]
@@ -42,17 +45,12 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// Returns the quota as states have it.
-    fn text(&self) -> String {
-        let reach = self.increment * self.burst + self.horizon;
-        format!(" {} {reach}", self.increment)
-    }
-
     /// Returns the arguments of the limit.
-    fn arguments(&self) -> [String; 4] {
-        let numbers = [self.burst, self.increment].map(|number| number.to_string());
-        let [burst, increment] = numbers;
-        ["gcra".to_owned(), self.text(), burst, increment]
+    fn arguments(&self) -> [String; 6] {
+        let most = self.increment * self.burst + self.horizon;
+        let numbers = [self.burst, self.increment, most, 1].map(|number| number.to_string());
+        let [burst, increment, most, scale] = numbers;
+        ["gcra".to_owned(), FIELDS[0].to_owned(), burst, increment, most, scale]
     }
 }
 
@@ -81,12 +79,9 @@ impl Key {
     pub(crate) fn new(quota: Quota, debt: Units, latest_end: Units) -> Self {
         let mut server = LOADED.0.lock().unwrap().clone();
         let at = |units| NOW + i64::from(units);
-        let state = format!("{}{}", at(debt), quota.text());
-        for (key, value, is_set) in
-            [(KEYS[0], state, debt > 0), (KEYS[1], at(latest_end).to_string(), latest_end > 0)]
-        {
-            if is_set {
-                server.execute(&["SET", key, &value], NOW);
+        for (field, time) in FIELDS.into_iter().zip([debt, latest_end]) {
+            if time > 0 {
+                server.execute(&["HSET", KEY, field, &at(time).to_string()], NOW);
             }
         }
         Self { server, quota }
@@ -94,19 +89,19 @@ impl Key {
 
     /// Returns the debt.
     pub(crate) fn debt(&self) -> Units {
-        self.time_at(KEYS[0])
+        self.time_at(FIELDS[0])
     }
 
     /// Returns how long the last lease lasts.
     pub(crate) fn latest_end(&self) -> Units {
-        self.time_at(KEYS[1])
+        self.time_at(FIELDS[1])
     }
 
     /// Reserves permits within some time. Returns the delay, and when the debt ends.
     pub(crate) fn reserve(&mut self, cost: Units, within: Units) -> Option<(Units, Units)> {
-        let head = ["1".to_owned(), within.to_string()];
-        let rest = [&head[..], &self.quota.arguments(), &[cost.to_string()]].concat();
-        match numbers(self.call("policy", &KEYS[..1], rest)).unwrap()[..] {
+        let head = [1, within, 1, cost].map(|number| number.to_string());
+        let rest = [&head[..], &self.quota.arguments()].concat();
+        match numbers(self.call("list", rest)).unwrap()[..] {
             [1, _, _, delay, _, mark] => Some((delay, mark)),
             _ => None,
         }
@@ -121,7 +116,7 @@ impl Key {
     ) -> (Units, Option<(Units, Units)>) {
         let rest = [1, wanted, length].map(|number| number.to_string());
         let rest = [&self.quota.arguments()[..], &rest].concat();
-        match numbers(self.call("lease", &KEYS, rest)).unwrap()[..] {
+        match numbers(self.call("lease", rest)).unwrap()[..] {
             [0, _, _, _] => (0, None),
             [0, _, _, _, ahead, _, _, begins] => (0, Some((ahead, begins))),
             [1, _, _, permits, _, _] => (permits, None),
@@ -138,24 +133,26 @@ impl Key {
         let times = [made, at].map(|at| NOW + i64::from(at));
         let head = [permits, cost].map(|number| number.to_string()).into_iter();
         let head = head.chain(times.map(|time| time.to_string())).chain([length.to_string()]);
-        let rest = head.chain(self.quota.arguments()).chain([(mark - made).to_string()]);
-        let rest = rest.collect();
-        assert!(matches!(self.call("refund", &KEYS, rest), Reply::Integer(_)));
+        let span = self.quota.increment * self.quota.burst;
+        let last = [mark - made, span].map(|number| number.to_string());
+        let rest = head.chain(self.quota.arguments()).chain(last).collect();
+        assert!(matches!(self.call("refund", rest), Reply::Integer(_)));
     }
 
-    fn call(&mut self, script: &str, keys: &[&str], rest: Vec<String>) -> Reply {
-        let count = keys.len().to_string();
-        let words = ["EVALSHA", &LOADED.1[script], &count].into_iter().chain(keys.iter().copied());
+    fn call(&mut self, script: &str, rest: Vec<String>) -> Reply {
+        let words = ["EVALSHA", &LOADED.1[script], "1", KEY].into_iter();
         let words: Vec<_> = words.chain(rest.iter().map(String::as_str)).collect();
         self.server.execute(&words, NOW)
     }
 
-    /// Returns how far ahead of now the time is with which a value begins.
-    fn time_at(&self, key: &str) -> Units {
-        let Some(stored) = self.server.stored(key.as_bytes()) else { return 0 };
-        let Value::Text(text) = &stored.value else { return 0 };
-        let time = str::from_utf8(text).unwrap().split(' ').next().unwrap();
-        let ahead = time.parse::<i64>().unwrap() - NOW;
+    /// Returns how far ahead of now the time of a field is.
+    fn time_at(&self, field: &str) -> Units {
+        let Some(stored) = self.server.stored(KEY.as_bytes()) else { return 0 };
+        let Value::Hash(fields) = &stored.value else { return 0 };
+        let Some((_, time)) = fields.iter().find(|(name, _)| name == field.as_bytes()) else {
+            return 0;
+        };
+        let ahead = str::from_utf8(time).unwrap().parse::<i64>().unwrap() - NOW;
         Units::try_from(ahead).unwrap()
     }
 }

@@ -1,101 +1,119 @@
--- Logs: the newest entry, and the older ones of the list, which are read as needed. The quotas of different spans that
--- have charged the key are its writers, up to four.
+-- Logs: element 0 of a list has the newest entry and the sum of all, `at count sum`; the elements behind it are the older
+-- entries, `at count`, the oldest first. Permits of one slot share an entry: at is when the last of them was taken. They count
+-- for a span from the start of the slot.
 
--- Returns when permits that were taken at a moment do not count any more: for each of the writers.
-local function log_over(log, at)
-  local over = 0
-  for _, writer in ipairs(log.writers) do
-    local last = math.min(at, writer.newest)
-    over = math.max(over, last - last % writer.slot + writer.span)
-  end
-  return over
+local function log_end(limit, at)
+  return at - at % limit.number + limit.span
 end
 
--- Returns when an entry does not count any more for a quota.
-local function log_end(limit, entry)
-  return math.min(entry.at - entry.at % limit.slot + limit.span, log_over(limit.log, entry.at))
+-- Returns the n-th entry, and whether it is the newest, behind all others. One that is damaged ends with the newest.
+local function log_entry(limit, n)
+  local entries = limit.entries
+  if n > #entries and not limit.has_all then
+    local elements = redis.call('LRANGE', limit.key, #entries + 1, #entries + 64)
+    limit.has_all = #elements < 64
+    for _, element in ipairs(elements) do
+      entries[#entries + 1] = element
+    end
+  end
+  if n > #entries then
+    return limit.at, limit.count, true
+  end
+  local at, count = string.match(entries[n], '^(%d+) (%d+)$')
+  if not at or #at ~= 16 or #count > 15 then
+    return limit.at, 0, false
+  end
+  return math.min(at, limit.at), count + 0, false
 end
 
--- Returns the n-th of the older entries, and behind them the newest. A damaged one ends with the newest, and frees nothing.
-local function log_entry(log, n)
-  if n > log.length then
-    return log.newest
+-- Reads the log, and returns the error of that. One that is damaged or too far ahead is full.
+local function log_read(limit)
+  local list = redis.pcall('LRANGE', limit.key, 0, 3)
+  if list.err then
+    return 'LRANGE: ' .. list.err
   end
-  if not log.older[n] then
-    local first = n - (n - 1) % 64
-    for place, element in ipairs(redis.call('LRANGE', log.key, first, first + 63)) do
-      local at, count = string.match(element, '^(%d+) (%d+)$')
-      log.older[first + place - 1] = { at = at and #at == 16 and math.min(at, log.newest.at) or log.newest.at,
-        count = at and #at == 16 and count + 0 or 0 }
-    end
+  limit.entries, limit.has_all, limit.past, limit.is_absent = { unpack(list, 2) }, #list < 4, 0, not list[1]
+  limit.at, limit.count, limit.sum = 0, 0, 0
+  if not list[1] then
+    return nil
   end
-  return log.older[n]
+  local at, count, sum = string.match(list[1], '^(%d+) (%d+) (%d+)$')
+  limit.is_damaged = not at or #at ~= 16 or #sum > 15 or count + 0 > sum + 0 or at + 0 > now + limit.ahead
+  if limit.is_damaged then
+    -- A loose window counts the present slot for less than a whole window.
+    limit.at = now + (limit.kind == 'loose' and -now % limit.number or 0)
+    limit.count = math.max(sum and #sum <= 15 and sum + 0 or 0, limit.permits)
+    limit.sum, limit.entries, limit.has_all, limit.forgets_all = limit.count, {}, true, true
+    return nil
+  end
+  limit.at, limit.count, limit.sum = at + 0, count + 0, sum + 0
+  if log_end(limit, limit.at) <= now then
+    limit.count, limit.sum, limit.entries, limit.has_all, limit.forgets_all = 0, 0, {}, true, true
+    return nil
+  end
+  local ended, permits = log_entry(limit, 1)
+  while log_end(limit, ended) <= now do
+    limit.past, limit.sum = limit.past + 1, math.max(limit.sum - permits, limit.count)
+    ended, permits = log_entry(limit, limit.past + 1)
+  end
 end
 
--- Returns element 0. The only writer has charged the newest entry.
-local function log_head(log)
-  local text = string.format('%d %d %d %d', log.newest.at, log.newest.count, log.total, log.largest)
-  for _, writer in ipairs(log.writers) do
-    if #log.writers == 1 then
-      return string.format('%s %d %d %d', text, writer.slot, writer.span, writer.horizon)
-    end
-    text = string.format('%s, %d %d %d %d', text, writer.slot, writer.span, writer.horizon, writer.newest)
+-- Returns the first moment from one on at which a cost fits: not before the slot of the last reservation.
+local function log_fits(limit, cost, from)
+  local room, sum, n = limit.permits - cost, limit.sum, limit.past
+  from = math.max(from, limit.at - limit.at % limit.number)
+  while room >= 0 and sum > room do
+    n = n + 1
+    local at, permits, is_newest = log_entry(limit, n)
+    sum, from = is_newest and 0 or sum - permits, math.max(from, log_end(limit, at))
   end
-  return text
+  return room < 0 and math.huge or from
 end
 
--- Returns the log of element 0, nil if no quota can have left it.
-local function log_parse(head)
-  local numbers, log = {}, { writers = {} }
-  for number in string.gmatch(head, '%d+') do
-    numbers[#numbers + 1] = number + 0
+-- Charges a cost for a moment, and returns the time of its entry.
+local function log_charge(limit, cost, at)
+  if limit.count > 0 and limit.at - limit.at % limit.number >= at - at % limit.number then
+    limit.at, limit.count = math.max(limit.at, at), limit.count + cost
+  else
+    limit.pushed = limit.count > 0 and string.format('%d %d', limit.at, limit.count)
+    limit.at, limit.count = at, cost
   end
-  log.newest, log.total, log.largest = { at = numbers[1], count = numbers[2] }, numbers[3], numbers[4]
-  for n = 5, #numbers, 4 do
-    local slot, span, horizon, newest = numbers[n], numbers[n + 1], numbers[n + 2], numbers[n + 3] or numbers[1]
-    if slot == 0 or not horizon or slot > span or span > 64000000000000 or horizon > 158112000000000 then
-      return nil
-    end
-    log.writers[#log.writers + 1] = { slot = slot, span = span, horizon = horizon, newest = newest }
-  end
-  local is_valid = numbers[7] and numbers[1] >= 1e15 and numbers[1] < 1e16 and #log.writers <= 4 and numbers[2] <= numbers[3]
-    and math.max(numbers[3], numbers[4]) <= 2 ^ 53
-  return is_valid and log_head(log) == head and log or nil
+  limit.sum = limit.sum + cost
+  return limit.at
 end
 
--- Returns the log of a list with this element 0, of which the `dropped` oldest elements behind it have ended; nil if it is
--- damaged or from the future.
-local function log_open(key, head)
-  local log, reach = log_parse(head), 0
-  for _, writer in ipairs(log and log.writers or {}) do
-    reach = math.max(reach, writer.horizon, writer.slot)
-  end
-  if not log or log.newest.at > now + reach then
-    return nil, log
-  end
-  log.key, log.older, log.length = key, {}, redis.call('LLEN', key) - 1
-  -- How many have ended is found by doubling a step, and then by bisection.
-  local low, step = 0, 1
-  while low + step <= log.length and log_over(log, log_entry(log, low + step).at) <= now do
-    low, step = low + step, step * 2
-  end
-  while step > 1 do
-    step = step / 2
-    if low + step <= log.length and log_over(log, log_entry(log, low + step).at) <= now then
-      low = low + step
+-- Returns how long the permits last, and how many are left.
+local function log_usage(limit)
+  local has_begun = limit.at - limit.at % limit.number <= now
+  local reset = limit.count > 0 and log_end(limit, limit.at) - now or 0
+  return reset, has_begun and math.max(limit.permits - limit.sum, 0) or 0
+end
+
+-- Writes the log, and returns the error of a command. A full memory refuses a script's first write alone.
+local function log_write(limit)
+  local key, head = limit.key, string.format('%d %d %d', limit.at, limit.count, limit.sum)
+  local ttl, lasts = redis.call('PTTL', key), math.ceil((log_end(limit, limit.at) - now) / 1000) + 1
+  if limit.is_absent then
+    local pushed = redis.pcall('RPUSH', key, head)
+    if type(pushed) == 'table' then
+      return 'RPUSH: ' .. pushed.err
+    end
+  else
+    -- The last element that is past becomes element 0.
+    local set = redis.pcall('LSET', key, limit.past, head)
+    if set.err then
+      return 'LSET: ' .. set.err
+    end
+    if limit.past > 0 or limit.forgets_all then
+      redis.call('LTRIM', key, limit.past, limit.forgets_all and 0 or -1)
+    end
+    if limit.pushed then
+      redis.call('RPUSH', key, limit.pushed)
     end
   end
-  log.dropped = low
-  -- Those that have ended are subtracted, or the others added up, whichever are fewer.
-  if low * 2 < log.length then
-    for n = 1, low do
-      log.total = math.max(log.total - log_entry(log, n).count, log.newest.count)
-    end
-    return log
+  local expires = ttl < lasts and redis.pcall('PEXPIRE', key, lasts + math.ceil(limit.span / 1000))
+  if type(expires) == 'table' and limit.is_absent then
+    redis.call('LTRIM', key, 1, 0)
   end
-  log.total = log.newest.count
-  for n = low + 1, log.length do
-    log.total = log.total + log_entry(log, n).count
-  end
-  return log
+  return type(expires) == 'table' and 'PEXPIRE: ' .. expires.err or nil
 end

@@ -1,87 +1,83 @@
--- Windows: the permits taken in one window for each length that has charged the key, up to four. A charge counts in each
--- of them, and a quota decides by the one of its own length. A window that is reserved follows the present one, which a
--- refund of all that is reserved brings back.
+-- Windows: `past count`, or of a sliding counter `past count before`: when the window is past, the permits taken in it, and
+-- those of the window before, which fade. A counter's window is past a length after its end. A window that is reserved for
+-- later decides, in front of the present one, which decides again if all of that is refunded.
 
 -- Returns when a window ends that opens at a moment.
-local function window_end(limit, at, length)
-  return at + length - (limit.kind == 'aligned' and at % length or 0)
+local function window_end(kind, length, at)
+  return at + length - (kind == 'aligned' and at % length or 0)
 end
 
--- Returns a window as text. Numbers that follow from the others are left out.
-local function window_element(limit, window)
-  local text = string.format('%d %d %d %d', window.since, window.length, window.reach, window.count)
-  if limit.kind == 'counter' then
-    text = string.format('%s %d', text, window.previous)
+-- Returns when the window of a text ends, its permits, those of the window before, and the text of older ones; nil if the text
+-- is not a window.
+local function window_parse(kind, length, text)
+  local fades = kind == 'counter'
+  local past, count, before, older =
+    string.match(text, fades and '^(%d+) (%d+) (%d+)(.*)$' or '^(%d+) (%d+)()(.*)$')
+  if past and #past == 16 and #count < 16 and (not fades or #before < 16) then
+    return past - (fades and length or 0), count + 0, fades and before + 0 or 0, older
   end
-  if window.shortest == window.length and window.ends == window_end(limit, window.since, window.length) then
-    return text
-  end
-  return string.format('%s %d %d', text, window.shortest, window.ends)
 end
 
--- Returns the window of a text, nil if no quota can have left it.
-local function window_parse(limit, text)
-  local numbers = {}
-  for number in string.gmatch(text, '%d+') do
-    numbers[#numbers + 1] = number + 0
+-- Returns the same of the window that a moment is in, or of one that is reserved for later; of an empty one if nothing counts
+-- any more.
+local function window_at(kind, length, at, ends, count, before)
+  if kind == 'counter' and ends <= at then
+    ends, count, before = ends + length, 0, count
   end
-  if limit.kind ~= 'counter' then
-    table.insert(numbers, math.min(5, #numbers + 1), 0)
+  if ends <= at or count + before == 0 then
+    return window_end(kind, length, at), 0, 0
   end
-  local since, length, reach, count, previous, shortest, ends = unpack(numbers, 1, 7)
-  if not previous or since < 1e15 or since >= 1e16 or length < 1000 or length > math.min(reach, 31622400000000)
-    or reach > 189734400000000 or math.max(count, previous) > 158112000000000 then
-    return nil
-  end
-  local window = { since = since, length = length, reach = reach, count = count, previous = previous,
-    shortest = shortest or length, ends = ends or window_end(limit, since, length) }
-  return window_element(limit, window) == text and window or nil
+  return ends, count, before
 end
 
--- Returns when a window no longer counts. One without permits is reserved, and all of them came back.
-local function window_over(limit, window)
-  if window.count + window.previous == 0 then
-    return window.ends - window.length
+-- Returns the same of the newest window of a field, and whether the text is damaged, or the window too far ahead: then it is full.
+local function window_read(kind, permits, length, ahead, text)
+  if not text then
+    return now, 0, 0, '', false
   end
-  return window.ends + (limit.kind == 'counter' and window.count > 0 and window.length or 0)
+  local ends, count, before, older = window_parse(kind, length, text)
+  if ends and ends <= now + ahead then
+    return ends, count, before, older, false
+  end
+  -- The present aligned window may be about to end, so the next one is full, too.
+  local full = window_end(kind, length, now) + (kind == 'aligned' and length or 0)
+  return full, math.max(ends and count + before or 0, permits), 0, '', true
 end
 
--- Returns the window that a moment is in, or that begins later; nil if it no longer counts.
-local function window_at(limit, window, at)
-  if limit.kind == 'counter' and window.ends <= at then
-    window = { since = window.ends, length = window.length, reach = window.reach, count = 0, previous = window.count,
-      shortest = window.shortest, ends = window.ends + window.length }
+-- Returns the first moment from one on at which a cost fits.
+local function window_fits(kind, permits, length, cost, from, ends, count, before)
+  local room = permits - cost
+  if room < 0 then
+    return math.huge
+  elseif count > 0 and ends - length > from then
+    from = ends - length
   end
-  return window_over(limit, window) > at and window or nil
+  ends, count, before = window_at(kind, length, from, ends, count, before)
+  local excess = count + before - room
+  if count <= room then
+    ends = ends - length + (excess > 0 and scaled(excess, length, before) or 0)
+  elseif kind == 'counter' then
+    -- In the next window, in which the permits of this one fade.
+    ends = ends + scaled(count - room, length, count)
+  end
+  return math.max(ends, from)
 end
 
--- Returns a list of windows without those that another window of the same length makes needless.
-local function window_drop(windows, is_needless)
-  local kept = {}
-  for _, window in ipairs(windows) do
-    local drops = false
-    for _, other in ipairs(windows) do
-      drops = drops or other.length == window.length and is_needless(window, other)
-    end
-    kept[#kept + 1] = not drops and window or nil
+-- Returns how long the permits last, how many are left, and the window that has those of the present.
+local function window_usage(kind, permits, length, ends, count, before)
+  ends, count, before = window_at(kind, length, now, ends, count, before)
+  local reset = count + before > 0 and ends - now + (kind == 'counter' and count > 0 and length or 0) or 0
+  if ends - length > now then
+    return reset, 0, ends, count, before
+  elseif before > 0 then
+    permits = permits - scaled(ends - now, before, length)
   end
-  return kept
+  return reset, permits > count and permits - count or 0, ends, count, before
 end
 
--- Returns a list of windows without those that have ended at a moment, and behind which a reserved one has begun.
-local function window_successors(windows, at)
-  return window_drop(windows, function(window, other)
-    return window.ends <= at and other.ends == window.ends + window.length
-  end)
-end
-
--- Returns the windows as text, and for how long they matter.
-local function window_text(limit)
-  local texts, lasts = {}, 0
-  for n, window in ipairs(limit.windows) do
-    texts[n] = window_element(limit, window)
-    local present = window_at(limit, window, now)
-    lasts = math.max(lasts, present and window_over(limit, present) - now or 0)
+local function window_text(kind, length, ends, count, before)
+  if kind == 'counter' then
+    return string.format('%d %d %d', ends + length, count, before)
   end
-  return table.concat(texts, ', '), lasts
+  return string.format('%d %d', ends, count)
 end

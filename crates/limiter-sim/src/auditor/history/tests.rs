@@ -19,7 +19,7 @@ const fn rate(burst: u64, permits: u64) -> Bound {
 
 /// Adds permits that count within a stretch.
 fn add(history: &mut History, permits: u64, (earliest, latest): (Micros, Micros)) -> AdmissionId {
-    history.add(earliest, Admitted { permits, latest, quota: 0, is_leased: false })
+    history.add(earliest, Admitted { permits, latest })
 }
 
 fn none() -> Around {
@@ -146,34 +146,4 @@ fn a_quota_that_is_not_in_use_admits_nothing() {
     assert!(history.over(id, &around).is_some());
     let id = add(&mut history, 3, (2 * WINDOW, 2 * WINDOW));
     assert!(history.over(id, &around).is_none());
-}
-
-#[test]
-fn a_lease_of_a_slower_quota_comes_on_top() {
-    let mut history = History::new(vec![(0, rate(2, 10)), (1, rate(2, 20))], 0);
-    let mut around = Around::default();
-    for quota in [0, 1] {
-        around.uses.begin(ProcessId(1), quota, 0);
-    }
-    for (quota, is_over) in [(0, false), (1, true)] {
-        let leased = Admitted { permits: 3, latest: 10, quota, is_leased: true };
-        let id = history.add(10, leased);
-        assert_eq!(history.over(id, &around).is_some(), is_over);
-    }
-}
-
-#[test]
-fn a_reservation_that_another_quota_overtakes_comes_on_top() {
-    for (other, is_over) in [(false, true), (true, false)] {
-        let mut history = History::new(vec![(0, rate(2, 1)), (1, rate(2, 1))], 0);
-        let mut around = Around::default();
-        around.uses.begin(ProcessId(1), 0, 0);
-        around.reservations.add(0, (0, 400), 2);
-        if other {
-            around.uses.begin(ProcessId(1), 1, 300);
-        }
-        add(&mut history, 2, (400, 400));
-        let id = add(&mut history, 2, (300, 500));
-        assert_eq!(history.over(id, &around).is_some(), is_over);
-    }
 }

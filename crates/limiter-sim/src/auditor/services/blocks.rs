@@ -169,7 +169,7 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    const STRUCK: (Part, &str) = (Part::Strikes, "policy");
+    const STRUCK: (Part, &str) = (Part::Strikes, "list");
     const CLEARED: (Part, &str) = (Part::Strikes, "reset");
     const BLOCKED: (Part, &str) = (Part::Block, "gcra");
 

@@ -1,4 +1,4 @@
-//! The script `policy`: it decides on lists of demands, each on a state of any quota.
+//! The script `list`: it decides on lists of demands, each by one or more limits.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) struct Demand<'a> {
 
 /// What is to be done with a list of demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PolicyRequest {
+pub(crate) enum ListRequest {
     /// Read how far their permits are used up.
     Peek,
     /// Charge them now, without receipts.
@@ -45,7 +45,7 @@ pub(crate) enum Ask {
 
 /// What the script replied to a list of demands: a reply for each, in their order.
 #[derive(Debug)]
-pub(crate) struct PolicyReply(pub(crate) Vec<CheckReply>);
+pub(crate) struct ListReply(pub(crate) Vec<CheckReply>);
 
 impl<'a> Demand<'a> {
     pub(crate) const fn charge(plan: &'a Plan, cost: Cost) -> Self {
@@ -63,7 +63,7 @@ impl<'a> Demand<'a> {
     }
 }
 
-impl PolicyRequest {
+impl ListRequest {
     /// Returns the number that a request begins with.
     fn number(self, demands: &[Demand<'_>]) -> i64 {
         match self {
@@ -108,11 +108,11 @@ impl Ask {
     }
 }
 
-impl PolicyReply {
+impl ListReply {
     /// Reads the reply to a request, `None` if it can't be one or contradicts itself.
     pub(crate) fn read(
         demands: &[Demand<'_>],
-        request: PolicyRequest,
+        request: ListRequest,
         numbers: &[i64],
     ) -> Option<Self> {
         let (&flag, mut rest) = numbers.split_first()?;
@@ -123,16 +123,16 @@ impl PolicyReply {
             rest = others;
         }
         match (request, flag, rest) {
-            (PolicyRequest::Check, ADMITTED, []) => {
+            (ListRequest::Check, ADMITTED, []) => {
                 let usages = usages.into_iter().map(Usage::fewest_remaining);
                 let replies = usages.map(|usage| CheckReply::admitted(usage, None)).collect();
                 Some(Self(replies))
             }
-            (PolicyRequest::Reserve(ask), ADMITTED, &[number, taken_at, ref marks @ ..]) => {
+            (ListRequest::Reserve(ask), ADMITTED, &[number, taken_at, ref marks @ ..]) => {
                 Self::charged(demands, usages, |cost| ask.charged(number, cost), taken_at, marks)
             }
             // A charge in any case is not refused.
-            (PolicyRequest::Reserve(Ask::InAnyCase), ..) => None,
+            (ListRequest::Reserve(Ask::InAnyCase), ..) => None,
             (_, REFUSED, waits) => Self::refused(usages, waits),
             _ => None,
         }
@@ -177,28 +177,26 @@ impl PolicyReply {
 impl Plan {
     /// Returns the call for requests, each of which is a list of demands that are decided together. The keys are added to
     /// it.
-    pub(crate) fn policy_call<'a>(
+    pub(crate) fn list_call<'a>(
         &self,
-        requests: impl Iterator<Item = (impl AsRef<[Demand<'a>]>, PolicyRequest)>,
+        requests: impl Iterator<Item = (impl AsRef<[Demand<'a>]>, ListRequest)>,
     ) -> ScriptCall {
         let mut arguments = Vec::new();
         for (demands, request) in requests {
             let demands = demands.as_ref();
-            let limits = demands.iter().map(|demand| demand.plan.limits.len()).sum::<usize>();
-            arguments.extend([limits.to_string().into(), number(request.number(demands))]);
+            arguments.extend([demands.len().to_string().into(), number(request.number(demands))]);
             for demand in demands {
                 let cost = match (request, demand.only_asks) {
-                    (PolicyRequest::Peek, _) => 0,
+                    (ListRequest::Peek, _) => 0,
                     (_, true) => -counted(demand.cost),
                     (_, false) => counted(demand.cost),
                 };
-                let cost = number(cost);
-                for limit in &demand.plan.limits {
-                    arguments.extend(limit.arguments.iter().cloned().chain([cost.clone()]));
-                }
+                let limits = &demand.plan.limits;
+                arguments.extend([limits.len().to_string().into(), number(cost)]);
+                arguments.extend(limits.iter().flat_map(|limit| limit.words.iter().cloned()));
             }
         }
-        ScriptCall::of(&self.scripts.policy, arguments)
+        ScriptCall::of(&self.scripts.list, arguments)
     }
 
     /// Returns what a reply to a peek means, `None` if it can't be one.
