@@ -27,7 +27,7 @@ for i = 1, #KEYS do
     end
     debt = tat and math.max((tat - now) * scale + math.ceil(part * scale / 10000), 0) or math.huge
   end
-  local after, is_damaged = debt + price, debt > capacity and debt > ARGV[4 * i + 1] * 513 / 512 + 10 * scale
+  local after, is_damaged = debt + price, not (debt <= capacity or debt <= ARGV[4 * i + 1] * 513 / 512 + 10 * scale)
   if is_damaged then
     -- A whole burst is in use.
     debt, after = capacity, capacity

@@ -79,7 +79,8 @@ local function gcra_read(text, scale, capacity, most)
     tat, part = string.match(text, '^(%d+)%.(%d%d%d%d)$')
   end
   local debt = tat and math.max((tat - now) * scale + math.ceil(part * scale / 10000), 0) or math.huge
-  if debt > capacity and debt > most * 513 / 512 + 10 * scale then
+  -- Not by `>`, because Lua reads a text as `nan`, with which no comparison holds.
+  if not (debt <= capacity or debt <= most * 513 / 512 + 10 * scale) then
     return capacity, true
   end
   return debt, false
@@ -257,7 +258,9 @@ for i, key in ipairs(KEYS) do
     end
     local words, before, failed = { field, written }, { limit.text }, nil
     local latest = ends and redis.call('HGET', key, field .. ':leases')
-    if ends and ends > (tonumber(latest or 0) or 0) then
+    local others = tonumber(latest or 0) or 0
+    -- Refunds ignore one that is too far ahead.
+    if ends and not (others >= ends and others <= now + limit.ahead / limit.extra) then
       words[3], words[4], before[2] = field .. ':leases', string.format('%d', ends), latest
     end
     if charged > 0 or begins or limit.is_damaged then

@@ -48,11 +48,11 @@ end
 -- Reads the log, and returns the error of that. One that is damaged or too far ahead is full.
 local function log_read(limit)
   local list = redis.pcall('LRANGE', limit.key, 0, 3)
+  limit.at, limit.count, limit.sum = 0, 0, 0
   if list.err then
     return 'LRANGE: ' .. list.err
   end
   limit.entries, limit.has_all, limit.past, limit.is_absent = { unpack(list, 2) }, #list < 4, 0, not list[1]
-  limit.at, limit.count, limit.sum = 0, 0, 0
   if not list[1] then
     return nil
   end

@@ -44,7 +44,8 @@ local function gcra_read(text, scale, capacity, most)
     tat, part = string.match(text, '^(%d+)%.(%d%d%d%d)$')
   end
   local debt = tat and math.max((tat - now) * scale + math.ceil(part * scale / 10000), 0) or math.huge
-  if debt > capacity and debt > most * 513 / 512 + 10 * scale then
+  -- Not by `>`, because Lua reads a text as `nan`, with which no comparison holds.
+  if not (debt <= capacity or debt <= most * 513 / 512 + 10 * scale) then
     return capacity, true
   end
   return debt, false
@@ -202,11 +203,11 @@ end
 -- Reads the log, and returns the error of that. One that is damaged or too far ahead is full.
 local function log_read(limit)
   local list = redis.pcall('LRANGE', limit.key, 0, 3)
+  limit.at, limit.count, limit.sum = 0, 0, 0
   if list.err then
     return 'LRANGE: ' .. list.err
   end
   limit.entries, limit.has_all, limit.past, limit.is_absent = { unpack(list, 2) }, #list < 4, 0, not list[1]
-  limit.at, limit.count, limit.sum = 0, 0, 0
   if not list[1] then
     return nil
   end

@@ -107,7 +107,9 @@ for i, key in ipairs(KEYS) do
     end
     local words, before, failed = { field, written }, { limit.text }, nil
     local latest = ends and redis.call('HGET', key, field .. ':leases')
-    if ends and ends > (tonumber(latest or 0) or 0) then
+    local others = tonumber(latest or 0) or 0
+    -- Refunds ignore one that is too far ahead.
+    if ends and not (others >= ends and others <= now + limit.ahead / limit.extra) then
       words[3], words[4], before[2] = field .. ':leases', string.format('%d', ends), latest
     end
     if charged > 0 or begins or limit.is_damaged then

@@ -11,7 +11,8 @@ local function gcra_read(text, scale, capacity, most)
     tat, part = string.match(text, '^(%d+)%.(%d%d%d%d)$')
   end
   local debt = tat and math.max((tat - now) * scale + math.ceil(part * scale / 10000), 0) or math.huge
-  if debt > capacity and debt > most * 513 / 512 + 10 * scale then
+  -- Not by `>`, because Lua reads a text as `nan`, with which no comparison holds.
+  if not (debt <= capacity or debt <= most * 513 / 512 + 10 * scale) then
     return capacity, true
   end
   return debt, false
