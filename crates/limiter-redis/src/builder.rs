@@ -5,7 +5,6 @@ use std::{fmt::Debug, ops::RangeInclusive, sync::Arc, time::Duration};
 use limiter_core::{Clock, Error, ErrorKind, LimiterId, Policy, SystemClock};
 
 use crate::{
-    call::breaker::Breaker,
     client::{ScriptClient, connection::connect, credentials::Hidden},
     context::{Context, Settings, random_hasher, seeded_hasher},
     events::Event,
@@ -70,8 +69,6 @@ impl Default for Settings {
             batching: true,
             lease: false,
             lease_keys: 10_000,
-            failures: 5,
-            open: Duration::from_millis(100),
             observer: None,
             clock: Hidden(Arc::new(SystemClock::new())),
             hasher: random_hasher(),
@@ -86,8 +83,6 @@ impl Settings {
         let &Self {
             deadline,
             denials,
-            failures,
-            open,
             lease_keys,
             prefix: _,
             key_secret: _,
@@ -102,11 +97,7 @@ impl Settings {
         in_range(deadline, least..=Builder::MAX_DEADLINE, &format!("deadline {deadline:?}"))?;
         in_range(denials, 0..=Denials::MAX_CAPACITY, &format!("denial cache of {denials}"))?;
         let keys = format!("number of {lease_keys} leased keys");
-        in_range(lease_keys, 1..=Denials::MAX_CAPACITY, &keys)?;
-        let breaker = format!("breaker with {failures} failures");
-        in_range(failures, 1..=10, &breaker)?;
-        let breaker = format!("breaker that opens for {open:?}");
-        in_range(open, least..=Breaker::MAX_OPEN, &breaker)
+        in_range(lease_keys, 1..=Denials::MAX_CAPACITY, &keys)
     }
 }
 
@@ -200,18 +191,6 @@ impl Builder {
         self
     }
 
-    /// Sets after how many failures in a row the circuit breaker opens, from 1 to 10, and how long it then
-    /// sends no call: from 1 to 200 ms, doubled after each probe that fails, up to 200 ms. The defaults are
-    /// 5 and 100 ms.
-    ///
-    /// Failures are in a row if no call got a reply in between. Calls that were under way at the same time
-    /// are one failure, and so are those that fail within 25 ms: one lost connection opens no breaker. An error
-    /// reply does not count as a failure.
-    pub fn breaker(mut self, failures: u32, open: Duration) -> Self {
-        (self.settings.failures, self.settings.open) = (failures, open);
-        self
-    }
-
     /// Sets the observer that receives operational events, such as outages.
     ///
     /// It is called with one event after the other, on a thread for blocking tasks, so that it delays no
@@ -263,8 +242,9 @@ impl Builder {
     pub fn build_on<C: ScriptClient>(self, client: C) -> Result<RedisLimiter<C>, Error> {
         let Self { policy, settings } = self;
         settings.check()?;
-        let context = Context::new(LimiterId::new(), settings, policy, &client)?;
-        RedisLimiter::new(client, context)
+        let breaker = settings.breaker_of(&client);
+        let context = Context::new(LimiterId::new(), settings, policy, (&client, &breaker))?;
+        RedisLimiter::new((client, breaker), context)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The interface to a client library: one script call. And its implementation over `fred`.
 
 mod address;
+pub(crate) mod breaker;
+pub(crate) mod circuit_breaker;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod credentials;
@@ -22,7 +24,8 @@ use std::{borrow::Cow, future::Future, slice, sync::Arc, thread, time::Duration}
 use ::fred::util::redis_keyslot;
 use bytes::Bytes;
 
-use self::{faults::CallError, script::Script};
+use self::{circuit_breaker::CircuitBreaker, faults::CallError, script::Script};
+use crate::sync;
 
 /// Runs scripts on a Redis or Valkey server.
 ///
@@ -47,7 +50,7 @@ use self::{faults::CallError, script::Script};
 ///     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
 ///         let args = call.args();
 ///         let reply = async { (self.serve)(&args[0]) };
-///         match timeout(within, reply).await {
+///         match timeout(call.reply_within(within), reply).await {
 ///             Ok(Ok(reply)) => Ok(reply),
 ///             Ok(Err(text)) => Err(CallError::from_error_reply("the fake", &text)),
 ///             Err(_) => Err(CallError::new(Fault::NoReply, "the fake did not reply in time")),
@@ -80,8 +83,10 @@ use self::{faults::CallError, script::Script};
 pub trait ScriptClient: Clone + Send + Sync + 'static {
     /// Runs the script once, and returns its reply.
     ///
-    /// The future ends within `within`, which is not zero. The call must not be sent again after it may
-    /// have been executed, because that could charge twice. And it must not be sent after `within`.
+    /// Its caller waits for `within`, which is not zero: the call must not be sent later. The future waits for the
+    /// reply for [`ScriptCall::reply_within`], which may be longer, so that the [`CircuitBreaker`] learns of a reply
+    /// that is too late for its caller. The call must not be sent again after it may have been executed, because that
+    /// could charge twice.
     ///
     /// # Errors
     ///
@@ -118,6 +123,18 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
         drop(thread::Builder::new().spawn(work));
     }
 
+    /// Returns the circuit breaker that all limiters on clones of this client share. By default each limiter has one of
+    /// its own.
+    fn breaker(&self) -> Option<CircuitBreaker> {
+        None
+    }
+
+    /// Notes that the reply to a call for the key was none of its script's, so that the connection on which it came is
+    /// to be replaced. By default this does nothing.
+    fn replace_connection(&self, key: &[u8]) {
+        let _ = key;
+    }
+
     /// Returns the server that has the key: a number, for its circuit breaker, and a name for errors and
     /// log lines, such as `10.0.0.1:6379`. Returns `None` if there is only one server or the server is not
     /// known, which is the default.
@@ -140,6 +157,8 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
 pub struct ScriptCall {
     pub(crate) script: Script,
     pub(crate) form: Form,
+    /// For how long the circuit breaker waits for a reply.
+    pub(crate) silence: Duration,
     /// `KEYS`: those of one subject, which are in one slot of a cluster, unless the client
     /// [takes several](ScriptClient::supports_batches).
     pub keys: Vec<Bytes>,
@@ -164,13 +183,21 @@ impl ScriptCall {
 
     /// Returns a call by the script's digest, to which the keys are added.
     pub(crate) fn of(script: &Script, arguments: Vec<Bytes>) -> Self {
-        Self { script: script.clone(), form: Form::Evalsha, keys: Vec::new(), arguments }
+        let (form, silence) = (Form::Evalsha, Duration::ZERO);
+        Self { script: script.clone(), form, silence, keys: Vec::new(), arguments }
+    }
+
+    /// Returns for how long the reply is awaited, of a call that may be sent `within` some time: as long, or until the
+    /// server has been silent for long enough to open the [`CircuitBreaker`].
+    #[must_use]
+    pub fn reply_within(&self, within: Duration) -> Duration {
+        within.max(self.silence)
     }
 
     /// Returns the command: `EVALSHA` or `EVAL`, and its arguments.
     #[must_use]
     pub fn args(&self) -> Vec<Bytes> {
-        let Self { script: Script { digest, source }, form, keys, arguments } = self;
+        let Self { script: Script { digest, source }, form, keys, arguments, .. } = self;
         let name = Bytes::from_static(form.name().as_bytes());
         let script = match form {
             Form::Evalsha => digest,

@@ -3,7 +3,7 @@
 use std::{
     hash::{BuildHasher, RandomState},
     num::NonZeroU32,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -11,7 +11,11 @@ use foldhash::{SharedSeed, quality::SeedableRandomState};
 use limiter_core::{Clock, Error, LimiterId, Policy, Timestamp};
 
 use crate::{
-    client::{ScriptClient, credentials::Hidden},
+    client::{
+        ScriptClient,
+        circuit_breaker::{CircuitBreaker, Watch},
+        credentials::Hidden,
+    },
     events::{Event, Events},
     keys::Keys,
     local::denials::Denials,
@@ -34,10 +38,6 @@ pub(crate) struct Settings {
     pub(crate) lease: bool,
     /// Of how many keys permits are leased.
     pub(crate) lease_keys: usize,
-    /// After how many failures in a row the circuit breaker opens.
-    pub(crate) failures: u32,
-    /// How long the circuit breaker then refuses calls.
-    pub(crate) open: Duration,
     pub(crate) observer: Option<Hidden<Arc<Observer<Event>>>>,
     /// The clock of this process, by which deadlines, leases and cached denials end.
     pub(crate) clock: Hidden<Arc<dyn Clock>>,
@@ -68,14 +68,23 @@ impl Settings {
         self.key_secret.as_ref().map(|secret| &*secret.0)
     }
 
+    /// Returns the circuit breaker of a client: that which limiters on it share, or a new one.
+    pub(crate) fn breaker_of(&self, client: &impl ScriptClient) -> CircuitBreaker {
+        let new = || {
+            let clock = Arc::clone(&self.clock.0);
+            CircuitBreaker::of(CircuitBreaker::DEFAULT_SILENCE, clock)
+        };
+        client.breaker().unwrap_or_else(new)
+    }
+
     /// Returns what reports and logs the events of a limiter with this name, by a thread of `client`. If it
     /// `logs_breakers`, a circuit breaker that opens is logged, and otherwise each cause by which a check fails.
     pub(crate) fn events(
         &self,
         name: &str,
-        client: &impl ScriptClient,
+        (client, breaker): (&impl ScriptClient, &CircuitBreaker),
         logs_breakers: bool,
-    ) -> (Events, Arc<OutageLog>) {
+    ) -> (Arc<Events>, Arc<OutageLog>) {
         let observer = self.observer.clone();
         let observer = observer.map(|it| {
             let client = client.clone();
@@ -83,7 +92,10 @@ impl Settings {
         });
         let outage_log = Arc::new(OutageLog::new(Arc::clone(&self.clock.0)));
         let breaker_log = logs_breakers.then(|| Arc::clone(&outage_log));
-        (Events::new(name, observer, breaker_log), outage_log)
+        let events = Arc::new(Events::new(name, observer, breaker_log));
+        let watcher: Weak<dyn Watch> = Arc::<Events>::downgrade(&events);
+        breaker.watch(&watcher);
+        (events, outage_log)
     }
 }
 
@@ -95,7 +107,7 @@ pub(crate) struct Context {
     pub(crate) policy: Policy,
     pub(crate) keys: Keys,
     pub(crate) denials: Denials,
-    pub(crate) events: Events,
+    pub(crate) events: Arc<Events>,
     pub(crate) outage_log: Arc<OutageLog>,
 }
 
@@ -105,9 +117,9 @@ impl Context {
         id: LimiterId,
         settings: Settings,
         policy: Policy,
-        client: &impl ScriptClient,
+        on: (&impl ScriptClient, &CircuitBreaker),
     ) -> Result<Self, Error> {
-        let (events, outage_log) = settings.events(policy.name(), client, false);
+        let (events, outage_log) = settings.events(policy.name(), on, false);
         Ok(Self {
             id,
             keys: Keys::new(&settings.prefix, policy.name(), settings.secret())?,

@@ -100,9 +100,9 @@ counters! {
     short_circuited,
     /// Events that the observer did not receive, because 1,024 waited for it already.
     unobserved,
-    /// How many times a circuit breaker opened.
+    /// How many times the circuit breaker of the connection opened, which the limiters on it share.
     breaker_opened,
-    /// How many times a circuit breaker closed again. In a cluster there is one for each node, and all are
+    /// How many times the circuit breaker closed again. In a cluster there is one for each node, and all are
     /// counted together.
     breaker_closed,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use limiter_core::{Error, ErrorKind};
 
 use crate::{
+    client::{breaker::Change, circuit_breaker::Watch},
     counters::{Count, Tally},
     observer::ObserverQueue,
     outage_log::OutageLog,
@@ -22,10 +23,10 @@ pub struct Event {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The circuit breaker opened: the server fails or replies too late, and is not called until a probe
-    /// succeeds. Checks return an error at once, or are decided in memory.
+    /// The [circuit breaker](crate::CircuitBreaker) of the connection opened: the server is not called until it replies
+    /// to a probe. Checks return an error at once, or are decided in memory.
     BreakerOpened,
-    /// A probe succeeded, so the circuit breaker closed: the server is called again.
+    /// The server replied, so the circuit breaker closed: it is called again.
     BreakerClosed,
     /// A call to the store returned no decision. The error's [`kind`](Error::kind) says whether it may
     /// have charged, and [`CallError::of`](crate::CallError::of) returns the fault.
@@ -51,8 +52,8 @@ impl Event {
         &self.kind
     }
 
-    /// Returns the name of the policy under which it happened, or of the limiter of requests in flight. For the circuit breaker, which all
-    /// handles of a limiter share, this is the limiter's own policy.
+    /// Returns the name of the policy under which it happened, or of the limiter of requests in flight. For the circuit breaker, whose changes
+    /// are reported by each limiter on the connection, this is the limiter's own policy.
     #[must_use]
     pub fn policy(&self) -> &str {
         &self.policy
@@ -102,14 +103,6 @@ impl EventKind {
     }
 }
 
-/// What the result of a call has changed of a circuit breaker. Each change is returned to one caller only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a transition is returned once"]
-pub(crate) enum Transition {
-    Opened,
-    Closed,
-}
-
 /// Counts events, and reports them to the observer.
 pub(crate) struct Events {
     /// The name of the limiter's own policy.
@@ -129,29 +122,6 @@ impl Events {
         Self { policy: policy.to_owned(), tally: Tally::default(), observer, breaker_log }
     }
 
-    /// Reports a transition of a circuit breaker, and logs it.
-    pub(crate) fn transition(&self, transition: Transition, node: Option<Arc<str>>, cause: &str) {
-        match transition {
-            Transition::Opened => {
-                self.report(EventKind::BreakerOpened, &self.policy, || node.clone());
-                self.log_outage(node, cause);
-            }
-            Transition::Closed => {
-                self.report(EventKind::BreakerClosed, &self.policy, || node.clone());
-                if let Some(log) = &self.breaker_log {
-                    log.ends(&self.policy, || node);
-                }
-            }
-        }
-    }
-
-    /// Logs that a circuit breaker is open. To be called again while that lasts.
-    pub(crate) fn log_outage(&self, node: Option<Arc<str>>, cause: &str) {
-        if let Some(log) = &self.breaker_log {
-            log.breaker_is_open(&self.policy, node, cause);
-        }
-    }
-
     /// Counts an event, and queues it for the observer.
     #[cold]
     pub(crate) fn report(
@@ -166,6 +136,23 @@ impl Events {
             && !observer.push(Event { kind, policy: policy.to_owned(), node: node() })
         {
             self.tally.unobserved.add();
+        }
+    }
+}
+
+/// Reports changes of the circuit breaker, and logs them.
+impl Watch for Events {
+    fn breaker(&self, change: Change, node: Option<&Arc<str>>, cause: &str) {
+        let (policy, log) = (&*self.policy, self.breaker_log.as_ref());
+        match change {
+            Change::Opened => self.report(EventKind::BreakerOpened, policy, || node.cloned()),
+            Change::Closed => self.report(EventKind::BreakerClosed, policy, || node.cloned()),
+            Change::StaysOpen => {}
+        }
+        match (change, log) {
+            (Change::Closed, Some(log)) => log.ends(policy, || node.cloned()),
+            (_, Some(log)) => log.breaker_is_open(policy, node.cloned(), cause),
+            (_, None) => {}
         }
     }
 }

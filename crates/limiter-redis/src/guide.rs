@@ -19,9 +19,11 @@
 /// [`Connection::is_connected`]: crate::Connection::is_connected
 /// [`Connection::ping`]: crate::Connection::ping
 /// [`ConnectOptions::with_required_connection`]: crate::ConnectOptions::with_required_connection
+/// [`ConnectOptions::with_silence`]: crate::ConnectOptions::with_silence
 /// [`RedisInFlightBuilder::local_share`]: crate::RedisInFlightBuilder::local_share
 /// [`RedisLimiter::counters`]: crate::RedisLimiter::counters
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
+/// [`ScriptClient::breaker`]: crate::ScriptClient::breaker
 /// [`connect`]: crate::connect
 /// [`set_processes`]: limiter_core::Fallback::set_processes
 // Above, because the first definition counts: the file's own ones are for its readers outside of rustdoc.

@@ -104,13 +104,14 @@ impl<C: ScriptClient> RedisLimiter<C> {
     async fn awaited(&self, mut awaited: Awaited, key: &[u8]) -> Result<Answered, Error> {
         let Sender { client, context, .. } = &*self.sender;
         let deadline = Deadline::after(context.settings.deadline, context.now());
-        let failed = match timeout(client, deadline.of_caller(), &mut awaited.answer).await {
-            Some(Ok(Ok(answered))) => return Ok(answered),
-            Some(Ok(Err(error))) => error,
-            Some(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
-            None if awaited.leave() => Arc::new(CallError::new(Fault::NoReply, NO_LEASE)),
-            None => Arc::new(deadline.no_time()),
-        };
+        let failed =
+            match timeout(client, deadline.of_caller(Duration::ZERO), &mut awaited.answer).await {
+                Some(Ok(Ok(answered))) => return Ok(answered),
+                Some(Ok(Err(error))) => error,
+                Some(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
+                None if awaited.leave() => Arc::new(CallError::new(Fault::NoReply, NO_LEASE)),
+                None => Arc::new(deadline.no_time()),
+            };
         self.sender.report(EventKind::StoreError(reported(&failed)), &self.handle, key);
         self.sender.log_outage(&failed, &self.handle, key);
         Err(named(self.handle.policy.name(), failed))

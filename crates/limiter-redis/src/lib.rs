@@ -125,6 +125,7 @@ pub use client::fred::brought::FredClient;
 pub use client::slot;
 pub use client::{
     ScriptCall, ScriptClient, ScriptReply,
+    circuit_breaker::CircuitBreaker,
     connection::{Connection, Server, connect, connect_with},
     faults::{CallError, Fault},
     options::ConnectOptions,

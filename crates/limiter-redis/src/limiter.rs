@@ -9,7 +9,7 @@ use limiter_core::{
 
 use crate::{
     call::sender::Sender,
-    client::{ScriptClient, connection::Connection},
+    client::{ScriptClient, circuit_breaker::CircuitBreaker, connection::Connection},
     context::Context,
     counters::Counters,
     handle::{Handle, Handles},
@@ -45,11 +45,14 @@ pub struct RedisLimiter<C: ScriptClient = Connection> {
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
-    pub(crate) fn new(client: C, context: Context) -> Result<Self, Error> {
+    pub(crate) fn new(
+        (client, breaker): (C, CircuitBreaker),
+        context: Context,
+    ) -> Result<Self, Error> {
         let handles = Arc::new(Handles::default());
         let handle = handles.get(&context, &context.policy)?;
         let (lease, keys) = (context.settings.lease, context.settings.lease_keys);
-        let sender = Arc::new(Sender::new(client, context));
+        let sender = Arc::new(Sender::new(client, breaker, context));
         if let Some(store) = sender.client.store() {
             same_names::note(store, &sender.context);
         }
@@ -86,7 +89,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns another limiter of `policy`, with the client and the settings of this one. The policy may have another
     /// algorithm, and its name finds the states. See [`Limiter::sibling`].
     ///
-    /// It has its own circuit breaker, caches and counters.
+    /// It has its own caches and counters.
     ///
     /// ```no_run
     /// # fn example(users: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
@@ -103,8 +106,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// because both would have the same states: use another name, or [`with_policy`](Self::with_policy).
     pub fn sibling(&self, policy: &Policy) -> Result<Self, Error> {
         let Context { id, settings, policy: own, keys, .. } = &*self.sender.context;
-        let client = self.sender.client.clone();
-        let context = Context::new(id.sibling(), settings.clone(), policy.clone(), &client)?;
+        let (client, breaker) = (self.sender.client.clone(), self.sender.breaker.clone());
+        let (settings, policy_of_its_own) = (settings.clone(), policy.clone());
+        let context = Context::new(id.sibling(), settings, policy_of_its_own, (&client, &breaker))?;
         if context.keys.parts() == keys.parts() {
             let message = format!(
                 "invalid sibling {:?} of the limiter {:?}: both have the same states; use another name, or with_policy",
@@ -113,7 +117,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
             );
             return Err(Error::new(ErrorKind::InvalidSetting, message));
         }
-        Self::new(client, context)
+        Self::new((client, breaker), context)
     }
 
     /// Returns the policy that this handle enforces.

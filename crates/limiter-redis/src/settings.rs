@@ -32,12 +32,12 @@ use crate::{
 ///     credentials = { username = "limiter", password = "secret" }   # none
 ///     name = "limiter"
 ///     required_connection_ms = 5_000                # none
+///     silence_ms = 250
 ///     root_certificates = "/etc/redis/ca.pem"      # those of the system
 ///     prefix = "limiter"
 ///     key_secret_file = "/run/secrets/limiter"      # none
 ///     deadline_ms = 50
 ///     local_share = { processes = 4 }               # none
-///     breaker = { failures = 5, open_ms = 100 }
 ///     batching = true
 ///     denial_cache = 10_000
 ///     lease = false
@@ -65,6 +65,7 @@ pub struct RedisSettings {
     sentinel_credentials: Option<Credentials>,
     name: Option<String>,
     required_connection_ms: Option<u64>,
+    silence_ms: Option<u64>,
     #[cfg(feature = "tls")]
     root_certificates: Option<PathBuf>,
     prefix: Option<String>,
@@ -72,8 +73,6 @@ pub struct RedisSettings {
     key_secret_file: Option<PathBuf>,
     deadline_ms: Option<u64>,
     local_share: Option<LocalShare>,
-    #[serde(default)]
-    breaker: Breaker,
     batching: Option<bool>,
     denial_cache: Option<usize>,
     lease: Option<bool>,
@@ -84,13 +83,6 @@ pub struct RedisSettings {
 #[serde(deny_unknown_fields)]
 struct LocalShare {
     processes: NonZeroU32,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Breaker {
-    failures: Option<u32>,
-    open_ms: Option<u64>,
 }
 
 impl RedisSettings {
@@ -130,6 +122,7 @@ impl RedisSettings {
         let options = ConnectOptions {
             name: self.name.clone(),
             required_within: self.required_connection_ms.map(Duration::from_millis),
+            silence: self.silence_ms.map(Duration::from_millis),
             server: self.credentials.clone(),
             sentinel: self.sentinel_credentials.clone(),
             // What a file can't contain. Without `..`, so that a new option fails to compile until it is here.
@@ -185,8 +178,6 @@ impl RedisSettings {
             batching,
             lease,
             lease_keys,
-            failures,
-            open,
             observer: _,
             clock: _,
             hasher: _,
@@ -198,8 +189,6 @@ impl RedisSettings {
         set(denials, self.denial_cache);
         set(lease, self.lease);
         set(lease_keys, self.lease_keys);
-        set(failures, self.breaker.failures);
-        set(open, self.breaker.open_ms.map(Duration::from_millis));
         Ok(builder)
     }
 }

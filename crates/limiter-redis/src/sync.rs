@@ -2,5 +2,5 @@
 
 pub(crate) use std::sync::{
     Mutex, MutexGuard, RwLock,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };

@@ -47,7 +47,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ScriptClient for RedisCl
         let mut connection = self.connection.clone();
         let reply = connection.req_packed_command(&command);
         // The library does not send a command whose future was dropped.
-        match timeout(within, reply).await {
+        match timeout(call.reply_within(within), reply).await {
             Ok(reply) => reply.map_err(classify).and_then(read),
             Err(_) => Err(CallError::new(Fault::NoReply, format!("no reply within {within:?}"))),
         }

@@ -42,8 +42,8 @@ impl Operation for Check {
     ) {
         let Ok(CheckReply { decision, .. }) = outcome else { return };
         let Request { operation: Self { charge, ticket }, key, handle, .. } = request;
-        // What is leased is counted when it is spent.
-        if charge.wanted == 0 {
+        // What is leased is counted when it is spent, and what is late as undetermined.
+        if charge.wanted == 0 && !request.is_late {
             context.events.tally.decided(decision);
         }
         if !decision.is_admitted() {

@@ -43,15 +43,15 @@ impl Deadline {
         self.since
     }
 
-    /// Returns how long the caller waits: longer than the call's own time-out, which names the cause and
-    /// is reported first.
-    pub(crate) const fn of_caller(self) -> Duration {
-        self.within.saturating_add(GRACE)
+    /// Returns the error of a call to which a server has not replied in time.
+    pub(crate) fn no_reply(self, server: &str) -> CallError {
+        CallError::new(Fault::NoReply, format!("{server}: no reply within {:?}", self.within))
     }
 
-    /// Returns whether a caller that does not wait any more has reported its own time-out.
-    pub(crate) fn caller_timed_out(self, now: Timestamp) -> bool {
-        now.saturating_since(self.since) > self.of_caller()
+    /// Returns how long the caller waits: a little longer than for a call to be sent, so that the error of one that was
+    /// not is returned first. Or for as long as the server may be silent.
+    pub(crate) fn of_caller(self, silence: Duration) -> Duration {
+        self.within.max(silence).saturating_add(GRACE)
     }
 
     /// Waits before a call that was not executed is sent once more, and returns whether enough time
@@ -98,14 +98,16 @@ pub(crate) async fn timeout<C: ScriptClient, F: Future>(
     .await
 }
 
-/// Runs a script by its digest, and by its source if the server does not have it.
+/// Runs a script by its digest, and by its source if the server does not have it. A reply is awaited until the deadline,
+/// or until the server has been silent for so long.
 pub(crate) async fn run<C: ScriptClient>(
     client: &C,
     mut call: ScriptCall,
-    deadline: Deadline,
+    (deadline, silence): (Deadline, Duration),
     clock: &dyn Clock,
 ) -> Result<ScriptReply, CallError> {
     let mut last = None;
+    call.silence = silence;
     for form in [Form::Evalsha, Form::Eval] {
         let left = deadline.left(clock.now());
         if left.is_zero() {

@@ -104,7 +104,10 @@ impl Operation for Decide {
             let Part { context, handle, key, cost, ticket, denied_for, .. } = part;
             let CheckReply { decision, charged, .. } = reply;
             // A charge in any case decides nothing.
-            if ask != Ask::InAnyCase && (charged.is_some() || !decision.is_admitted()) {
+            if ask != Ask::InAnyCase
+                && !request.is_late
+                && (charged.is_some() || !decision.is_admitted())
+            {
                 context.events.tally.decided(decision);
             }
             if !decision.is_admitted() && are_exact {

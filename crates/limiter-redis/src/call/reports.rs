@@ -5,16 +5,14 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 use limiter_core::Timestamp;
 
 use super::{
-    breaker::{Breaker, Pass},
-    breakers,
-    deadline::Deadline,
     request::{Operation, Request},
     sender::Sender,
 };
 use crate::{
     client::{
         ScriptClient,
-        faults::{CallError, Outcome, reported},
+        circuit_breaker::Pass,
+        faults::{CallError, Fault, Outcome, reported},
     },
     events::EventKind,
     handle::Handle,
@@ -24,14 +22,15 @@ impl<C: ScriptClient> Sender<C> {
     /// Reports and notes an outcome, and answers the caller if it still waits.
     pub(super) fn answer<O: Operation>(
         &self,
-        request: Request<O>,
+        mut request: Request<O>,
         mut outcome: Outcome<O::Output>,
         sent: Timestamp,
     ) {
+        request.has_outcome();
         let Request { handle, key, .. } = &request;
         if let Err(error) = &outcome
             && request.operation.is_of_caller()
-            && !request.has_timed_out(self.context.now())
+            && !request.is_late
         {
             self.report(EventKind::StoreError(reported(error)), handle, key);
             self.report_failure::<O>(error, handle, key);
@@ -55,11 +54,13 @@ impl<C: ScriptClient> Sender<C> {
     }
 
     /// Answers requests that the circuit breaker does not let pass.
-    pub(super) fn refuse<O: Operation>(&self, requests: Vec<Request<O>>, key: &[u8]) {
-        let error = self.breaker_is_open(key, requests.len());
-        for request in requests {
+    pub(super) fn refuse<O: Operation>(&self, requests: Vec<Request<O>>, error: CallError) {
+        let error = self.short_circuited(error, requests.len());
+        for mut request in requests {
+            // The cause of a call that is not sent again because it has opened the breaker.
+            let error = request.not_executed.take().unwrap_or_else(|| Arc::clone(&error));
             self.report_failure::<O>(&error, &request.handle, &request.key);
-            request.answer(Err(Arc::clone(&error)));
+            request.answer(Err(error));
         }
     }
 
@@ -76,21 +77,14 @@ impl<C: ScriptClient> Sender<C> {
     }
 
     /// Reports the outcome of a call to the circuit breaker, whatever the number of requests in it.
-    pub(super) fn note<T>(&self, pass: Pass<'_>, key: &[u8], outcomes: &[Outcome<T>]) {
+    pub(super) fn note<T>(&self, pass: &Pass, key: &[u8], outcomes: &[Outcome<T>]) {
         // The first error by which the server failed, or the first one.
         let errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
         let error = errors.min_by_key(|error| error.fault().server_failed() == Some(false));
-        let (on, to) = ((&self.client, key), (&self.context.events, self.context.clock()));
-        self.breakers.note(pass, on, error.map(|error| &**error), to);
-    }
-
-    /// Reports to the circuit breaker that a caller waited for its answer in vain.
-    pub(super) fn timed_out(&self, key: &[u8], deadline: Deadline, error: &CallError) {
-        let opened = self.breaker(key).timed_out(deadline.since(), self.context.now());
-        if let Some(opened) = opened {
-            let (events, node) = (&self.context.events, self.node_of(key));
-            events.transition(opened, node, &error.to_string());
+        if error.is_some_and(|error| error.fault() == Fault::InvalidReply) {
+            self.client.replace_connection(key);
         }
+        self.breaker.note(pass, error.map(|error| &**error));
     }
 
     /// Counts an event, and reports it to the observer.
@@ -104,21 +98,16 @@ impl<C: ScriptClient> Sender<C> {
         self.context.outage_log.fails(handle.policy.name(), self.node_of(key), error);
     }
 
-    /// Returns the circuit breaker of the server that has the key.
-    pub(super) fn breaker(&self, key: &[u8]) -> &Breaker {
-        self.breakers.of(&self.client, key)
-    }
-
     /// Returns whether a call for the key may be sent now.
     pub(crate) fn may_pass(&self, key: &[u8]) -> bool {
-        self.breaker(key).may_pass(self.context.now()).is_ok()
+        self.breaker.refuses(|| self.client.server_of(key)).is_none()
     }
 
-    /// Counts operations that the circuit breaker refused, and returns their error.
-    pub(super) fn breaker_is_open(&self, key: &[u8], operations: usize) -> Arc<CallError> {
+    /// Counts operations that the circuit breaker refused with this error.
+    pub(super) fn short_circuited(&self, error: CallError, operations: usize) -> Arc<CallError> {
         // There are at most `MAX_UNDER_WAY`.
         self.context.events.tally.short_circuited.add_many(operations as u64);
-        Arc::new(breakers::is_open(&self.client, key))
+        Arc::new(error)
     }
 
     /// Stops sending batches, because the server is a node of a cluster.
@@ -142,6 +131,6 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Returns the name of the server that has the key, if there are several.
     fn node_of(&self, key: &[u8]) -> Option<Arc<str>> {
-        breakers::node_of(&self.client, key)
+        self.client.server_of(key).map(|(_, name)| name)
     }
 }

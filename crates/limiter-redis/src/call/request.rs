@@ -3,7 +3,7 @@
 use std::sync::{
     Arc,
     atomic::{
-        AtomicUsize,
+        AtomicBool, AtomicUsize,
         Ordering::{AcqRel, Acquire},
     },
 };
@@ -80,6 +80,10 @@ pub(crate) struct Request<O: Operation> {
     /// Why the server did not execute it, if it was sent before.
     pub(crate) not_executed: Option<Arc<CallError>>,
     pub(crate) caller: oneshot::Sender<Outcome<O::Output>>,
+    /// Whether its failure was reported: by its caller, who has waited in vain, or with its outcome.
+    pub(crate) is_reported: Arc<AtomicBool>,
+    /// Whether the outcome comes after its caller has reported that it waited in vain.
+    pub(crate) is_late: bool,
     pub(crate) operating: Operating,
 }
 
@@ -89,9 +93,9 @@ impl<O: Operation> Request<O> {
         !O::OUTLIVES_CALLER && self.caller.is_closed()
     }
 
-    /// Returns whether the caller has reported that it waited in vain.
-    pub(crate) fn has_timed_out(&self, now: Timestamp) -> bool {
-        self.caller.is_closed() && self.deadline.caller_timed_out(now)
+    /// Notes that its outcome is here, and whether that is late. From now on its caller reports nothing.
+    pub(crate) fn has_outcome(&mut self) {
+        self.is_late = self.is_reported.swap(true, AcqRel);
     }
 
     /// Gives the caller the outcome, if it still waits.

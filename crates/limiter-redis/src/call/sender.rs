@@ -1,9 +1,15 @@
 //! The one way to the store, and back: requests are collected, sent in calls within their deadline, and
 //! answered.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{AcqRel, Relaxed},
+        },
+    },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -11,8 +17,6 @@ use limiter_core::{Cost, Error};
 use tokio::sync::oneshot;
 
 use super::{
-    breaker,
-    breakers::Breakers,
     check::Check,
     deadline::{Deadline, run, timeout},
     outcomes::outcomes,
@@ -22,9 +26,10 @@ use super::{
 use crate::{
     client::{
         ScriptClient,
+        circuit_breaker::CircuitBreaker,
         faults::{CallError, Fault, Outcome, named, reported},
     },
-    context::{Context, Settings},
+    context::Context,
     events::EventKind,
     handle::Handle,
     scripts::{Charge, CheckReply},
@@ -34,7 +39,7 @@ use crate::{
 pub(crate) struct Sender<C> {
     pub(crate) client: C,
     pub(crate) context: Arc<Context>,
-    pub(super) breakers: Breakers,
+    pub(crate) breaker: CircuitBreaker,
     pub(crate) under_way: Arc<UnderWay>,
     /// The checks that wait to be sent.
     queue: Arc<Queue<Request<Check>>>,
@@ -44,15 +49,11 @@ pub(crate) struct Sender<C> {
 
 pub(crate) const RUNTIME_ENDED: &str = "the runtime was shut down while the answer was awaited";
 
-pub(crate) const BUSY: &str =
-    "no answer within the deadline; the thread of the client's runtime is busy";
-
 impl<C: ScriptClient> Sender<C> {
-    pub(crate) fn new(client: C, context: Context) -> Self {
-        let Settings { failures, open, deadline, batching, .. } = context.settings;
-        let settings = breaker::Settings { failures, open, deadline };
+    pub(crate) fn new(client: C, breaker: CircuitBreaker, context: Context) -> Self {
+        let batching = context.settings.batching;
         Self {
-            breakers: Breakers::new(settings),
+            breaker,
             under_way: Arc::default(),
             queue: Arc::default(),
             batches: AtomicBool::new(batching && client.supports_batches()),
@@ -127,14 +128,17 @@ impl<C: ScriptClient> Sender<C> {
         start: impl FnOnce(Request<O>),
     ) -> Outcome<O::Output> {
         // First of all, so that nothing is allocated for a call that is not made.
-        if self.breaker(key).may_pass(self.context.now()).is_err() {
-            let error = self.breaker_is_open(key, 1);
+        if let Some(error) = self.breaker.refuses(|| self.client.server_of(key)) {
+            let error = self.short_circuited(error, 1);
             self.report_failure::<O>(&error, handle, key);
             return Err(error);
         }
         let deadline = Deadline::after(self.context.settings.deadline, self.context.now());
         let is_of_caller = operation.is_of_caller();
+        // The callers of a lease have deadlines of their own, and a grant that is late for all of them can be spent.
+        let silence = if is_of_caller { Duration::ZERO } else { self.breaker.silence() };
         let (caller, outcome) = oneshot::channel();
+        let is_reported = Arc::new(AtomicBool::new(false));
         let failed = match self.under_way.begin() {
             None => {
                 let message = format!("{MAX_UNDER_WAY} operations are under way already");
@@ -148,22 +152,24 @@ impl<C: ScriptClient> Sender<C> {
                     deadline,
                     not_executed: None,
                     caller,
+                    is_reported: Arc::clone(&is_reported),
+                    is_late: false,
                     operating,
                 });
-                match timeout(&self.client, deadline.of_caller(), outcome).await {
+                match timeout(&self.client, deadline.of_caller(silence), outcome).await {
                     Some(Ok(outcome)) => return outcome,
                     Some(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
-                    // The task that makes the call was not scheduled.
+                    // The call goes on, so that the circuit breaker learns of a late reply.
                     None => {
-                        let error = CallError::new(Fault::NoReply, BUSY);
-                        self.timed_out(key, deadline, &error);
+                        let error = deadline.no_reply(&self.server_name(key));
+                        self.breaker.timed_out(&self.client.server_of(key), &error);
                         error
                     }
                 }
             }
         };
         let failed = Arc::new(failed);
-        if is_of_caller {
+        if is_of_caller && !is_reported.swap(true, AcqRel) {
             self.report(EventKind::StoreError(reported(&failed)), handle, key);
             self.report_failure::<O>(&failed, handle, key);
         }
@@ -209,19 +215,24 @@ impl<C: ScriptClient> Sender<C> {
                 continue;
             }
             let sent = self.context.now();
-            let Ok(pass) = self.breaker(&key).pass(sent) else {
-                self.refuse(requests, &key);
-                continue;
+            let pass = match self.breaker.pass(self.client.server_of(&key)) {
+                Ok(pass) => pass,
+                Err(error) => {
+                    self.refuse(requests, error);
+                    continue;
+                }
             };
             let call = call_of(first, &requests);
-            let result = run(&self.client, call, deadline, self.context.clock()).await;
+            let until = (deadline, self.breaker.silence());
+            let result = run(&self.client, call, until, self.context.clock()).await;
             if requests.len() > 1 && result.as_ref().is_err_and(is_cross_slot) {
+                self.breaker.note(&pass, result.as_ref().err());
                 self.stop_batches(&key);
                 calls.extend(requests.into_iter().map(|request| vec![request]));
                 continue;
             }
             let outcomes = outcomes(result, &requests, || self.server_name(&key));
-            self.note(pass, &key, &outcomes);
+            self.note(&pass, &key, &outcomes);
             let mut not_executed = Vec::new();
             for (mut request, outcome) in requests.into_iter().zip(outcomes) {
                 match outcome {

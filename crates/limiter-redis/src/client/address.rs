@@ -21,7 +21,25 @@ pub(crate) struct Address {
     pub(crate) url: String,
 }
 
+/// What addresses of one connection have in common, however they are written: `redis://h` and `valkey://h:6379/0`.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The servers and the database, which have the states.
+    pub(crate) store: String,
+    user: [Option<String>; 2],
+    is_encrypted: bool,
+}
+
 impl Address {
+    pub(crate) fn identity(&self) -> Identity {
+        let Self { servers, config, .. } = self;
+        Identity {
+            store: format!("{servers:?} {:?}", config.database),
+            user: [config.username.clone(), config.password.clone()],
+            is_encrypted: config.uses_tls(),
+        }
+    }
+
     /// Parses an address such as `redis://user:password@host:6379`.
     pub(crate) fn parse(url: &str, options: &ConnectOptions) -> Result<Self, Error> {
         Self::read(url, options).map_err(|why| {
@@ -94,6 +112,19 @@ mod tests {
         assert_eq!(address.config.database, Some(3));
         let expected = ServerConfig::Centralized { server: Server::new("host", 7000) };
         assert!(matches!(address.servers, Servers::One(server) if server == expected));
+    }
+
+    #[test]
+    fn one_address_can_be_written_in_several_ways() {
+        let identity = |url| parse(url).identity();
+        for same in ["redis://host", "redis://host:6379", "valkey://host", "redis://host/0"] {
+            assert!(identity(same) == identity("redis://host"), "{same}");
+        }
+        for other in ["redis://host:1", "redis://host/1", "redis://:p@host", "redis-cluster://host"]
+        {
+            assert!(identity(other) != identity("redis://host"), "{other}");
+        }
+        assert_eq!(identity("redis://:p@host").store, identity("redis://host:6379").store);
     }
 
     #[test]

@@ -1,29 +1,27 @@
 //! Connections to whatever serves the keys: one server, one that sentinels name, or a cluster.
 
 use std::{
-    fmt, mem,
-    sync::{Arc, Mutex, PoisonError},
+    fmt,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use fred::types::Value;
 use limiter_core::{Error, ErrorKind};
 use tokio::{task::JoinError, time::sleep};
 
 use super::{
-    address::redacted,
     cluster::member::Member,
     fred::{command, node::FredNode, start::PATIENCE},
-    last_failure::TARGET,
-    link::{Link, Target, Topology},
+    link::{Link, Topology},
     node::{Command, Node as _},
     options::ConnectOptions,
     timers,
 };
 use crate::client::{
     ScriptCall, ScriptClient, ScriptReply,
+    circuit_breaker::CircuitBreaker,
     faults::{CallError, Fault},
 };
 
@@ -91,15 +89,12 @@ pub async fn connect(url: &str) -> Result<Connection, Error> {
 /// does not fit the address. [`ErrorKind::Unavailable`](limiter_core::ErrorKind::Unavailable) if the server does
 /// not reply in time and the options [require it](ConnectOptions::with_required_connection).
 pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connection, Error> {
-    let target = Target { url: url.to_owned(), options: options.clone() };
-    let link = Link::to(&target)?;
+    let link = Link::to(url, options)?;
     if options.required_within.is_none() {
         link.connected(PATIENCE).await;
     }
     timers::start()?;
-    let (link, has_failed) = (ArcSwap::new(link), Mutex::new(false));
-    let inner = Inner { url: redacted(url).into(), target, link, has_failed };
-    let connection = Connection(Arc::new(inner));
+    let connection = Connection(link);
     if let Some(within) = options.required_within {
         connection.require(within).await.map_err(|error| {
             let message = format!(
@@ -114,17 +109,7 @@ pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connect
 
 /// A connection to Redis or Valkey that clones share. See [`connect`].
 #[derive(Clone)]
-pub struct Connection(Arc<Inner>);
-
-struct Inner {
-    /// The address without users and passwords.
-    url: Arc<str>,
-    target: Target,
-    /// Replaced if its thread ended by a panic.
-    link: ArcSwap<Link>,
-    /// Whether the last attempt to replace it failed, which is logged once. Locked while it is replaced.
-    has_failed: Mutex<bool>,
-}
+pub struct Connection(Arc<Link>);
 
 /// One of the servers that serve keys, for commands that limits don't need.
 #[doc(hidden)]
@@ -134,40 +119,6 @@ pub struct Server {
 }
 
 impl Connection {
-    fn link(&self) -> Guard<Arc<Link>> {
-        let link = self.0.link.load();
-        if link.has_ended() {
-            self.replace();
-            return self.0.link.load();
-        }
-        link
-    }
-
-    /// Starts the link anew, unless another call has done that. If that fails, the one that has ended stays.
-    #[cold]
-    fn replace(&self) {
-        let Inner { url, target, link, has_failed } = &*self.0;
-        let url = &**url;
-        // No operation under the lock can leave it half done.
-        let mut has_failed = has_failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if !link.load().has_ended() {
-            return;
-        }
-        match Link::to(target) {
-            Ok(started) => {
-                link.store(started);
-                if mem::replace(&mut *has_failed, false) {
-                    tracing::info!(target: TARGET, url, "the thread of the Redis connection runs again");
-                }
-            }
-            Err(error) => {
-                if !mem::replace(&mut *has_failed, true) {
-                    tracing::warn!(target: TARGET, url, "{error}");
-                }
-            }
-        }
-    }
-
     /// Returns whether there is a connection to the server, in a cluster to every known primary. Asks no
     /// server: see [`Connection::ping`].
     ///
@@ -179,7 +130,7 @@ impl Connection {
     /// ```
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        match &self.link().topology {
+        match &self.0.topology {
             Topology::Single(node) => node.is_connected(),
             Topology::Sentinels(sentinels) => sentinels.is_connected(),
             Topology::Cluster(cluster) => {
@@ -198,7 +149,7 @@ impl Connection {
     pub async fn ping(&self, within: Duration) -> Result<(), CallError> {
         let servers = self.servers();
         if servers.is_empty() {
-            let why = match &self.link().topology {
+            let why = match &self.0.topology {
                 Topology::Sentinels(sentinels) => sentinels.not_found(),
                 Topology::Cluster(cluster) => cluster.not_connected(),
                 Topology::Single(_) => String::new(),
@@ -206,7 +157,7 @@ impl Connection {
             return Err(CallError::new(Fault::NotSent, format!("no server is known: {why}")));
         }
         let pings = servers.into_iter().map(|server| {
-            self.link()
+            self.0
                 .driver
                 .runtime()
                 .spawn(async move { server.send("PING", &[""; 0], within).await })
@@ -221,9 +172,9 @@ impl Connection {
     async fn require(&self, within: Duration) -> Result<(), CallError> {
         let (connection, start) = (self.clone(), Instant::now());
         let left = move || within.saturating_sub(start.elapsed());
-        let pings = self.link().driver.runtime().spawn(async move {
+        let pings = self.0.driver.runtime().spawn(async move {
             loop {
-                connection.link().connected(left()).await;
+                connection.0.connected(left()).await;
                 match connection.ping(left()).await {
                     Err(_) if !left().is_zero() => sleep(PING_AGAIN_AFTER.min(left())).await,
                     result => return result,
@@ -238,7 +189,7 @@ impl Connection {
     #[must_use]
     pub fn servers(&self) -> Vec<Server> {
         let only = |node| Server { name: Arc::clone(&self.0.url), node };
-        match &self.link().topology {
+        match &self.0.topology {
             Topology::Single(node) => vec![only(Arc::clone(node))],
             Topology::Sentinels(sentinels) => sentinels.primary().map(only).into_iter().collect(),
             Topology::Cluster(cluster) => {
@@ -276,7 +227,7 @@ impl Server {
     ) -> Result<ScriptReply, CallError> {
         let bytes = |argument: &_| Value::Bytes(Bytes::copy_from_slice(AsRef::as_ref(argument)));
         let arguments = arguments.iter().map(bytes).collect();
-        self.node.run(None, Command { name, arguments }, within, command::reply).await
+        self.node.run(None, Command::new(name, arguments), within, command::reply).await
     }
 }
 
@@ -288,7 +239,7 @@ impl fmt::Debug for Server {
 
 impl ScriptClient for Connection {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
-        let node = match &self.link().topology {
+        let node = match &self.0.topology {
             Topology::Single(node) => Arc::clone(node),
             Topology::Sentinels(sentinels) => sentinels
                 .primary()
@@ -304,12 +255,28 @@ impl ScriptClient for Connection {
         })
     }
 
+    fn breaker(&self) -> Option<CircuitBreaker> {
+        Some(self.0.breaker.clone())
+    }
+
+    fn replace_connection(&self, key: &[u8]) {
+        match &self.0.topology {
+            Topology::Single(node) => node.replace_connection(),
+            Topology::Sentinels(sentinels) => {
+                sentinels.primary().iter().for_each(|primary| primary.replace_connection());
+            }
+            Topology::Cluster(cluster) => {
+                cluster.member_of(key).iter().for_each(|it| it.node.replace_connection());
+            }
+        }
+    }
+
     fn supports_batches(&self) -> bool {
-        !matches!(self.link().topology, Topology::Cluster(_))
+        !matches!(self.0.topology, Topology::Cluster(_))
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        drop(self.link().driver.runtime().spawn(task));
+        drop(self.0.driver.runtime().spawn(task));
     }
 
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
@@ -317,16 +284,15 @@ impl ScriptClient for Connection {
     }
 
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        drop(self.link().driver.runtime().spawn_blocking(work));
+        drop(self.0.driver.runtime().spawn_blocking(work));
     }
 
     fn store(&self) -> Option<String> {
-        // Users of one server have the same states.
-        Some(self.0.url.replace("***@", ""))
+        Some(self.0.identity.store.clone())
     }
 
     fn server_of(&self, key: &[u8]) -> Option<(usize, Arc<str>)> {
-        let Topology::Cluster(cluster) = &self.link().topology else { return None };
+        let Topology::Cluster(cluster) = &self.0.topology else { return None };
         let member = cluster.member_of(key)?;
         Some((member.number, Arc::clone(&member.name)))
     }
@@ -334,6 +300,8 @@ impl ScriptClient for Connection {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("url", &self.0.url).finish_non_exhaustive()
+        let Link { url, breaker, .. } = &*self.0;
+        let mut shown = f.debug_struct("Connection");
+        shown.field("url", url).field("breaker", breaker).finish_non_exhaustive()
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Driver {
     runtime: Handle,
     /// Ends the thread when it is dropped. The thread owns the runtime, and drops its tasks, and so the
     /// connections. So a driver can be dropped anywhere, also on its own thread.
-    alive: Option<oneshot::Sender<()>>,
+    _alive: Option<oneshot::Sender<()>>,
 }
 
 impl Driver {
@@ -50,20 +50,15 @@ impl Driver {
             return Err(failed(error));
         }
         drop(give.send(runtime));
-        Ok(Arc::new(Self { runtime: handle, alive: Some(alive) }))
+        Ok(Arc::new(Self { runtime: handle, _alive: Some(alive) }))
     }
 
     /// Returns the driver of a connection on `runtime`.
     pub(crate) fn on(runtime: Handle) -> Arc<Self> {
-        Arc::new(Self { runtime, alive: None })
+        Arc::new(Self { runtime, _alive: None })
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
-    }
-
-    /// Returns whether the thread ended, which only a panic makes it do.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.alive.as_ref().is_some_and(oneshot::Sender::is_closed)
     }
 }

@@ -20,7 +20,7 @@ use super::script::Script;
 /// | [`NotSent`](Self::NotSent) | no | once, inside the deadline | yes |
 /// | [`CrossSlot`](Self::CrossSlot) | no | key by key | no |
 /// | [`NoTime`](Self::NoTime) | no | no | no |
-/// | [`NoReply`](Self::NoReply) | unknown | never | yes |
+/// | [`NoReply`](Self::NoReply) | unknown | never | yes, if it lasts as long as the [silence](crate::CircuitBreaker) that opens the breaker |
 /// | [`ErrorReply`](Self::ErrorReply) | unknown | never | no: it answers |
 /// | [`InvalidReply`](Self::InvalidReply) | unknown | never | yes, and its connection is replaced |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +30,8 @@ pub enum Fault {
     NoScript,
     /// The server replied that it did not execute the call, for example `BUSY` or `OOM`.
     NotExecuted,
-    /// The server replied that it is not the primary (`READONLY`, `MASTERDOWN`).
+    /// The server replied that it can't serve as the primary (`READONLY`, `MASTERDOWN`, `LOADING`, `CLUSTERDOWN`). The
+    /// connection looks for the primary again, at most once in 100 ms.
     NotPrimary,
     /// Another node of the cluster serves the key (`MOVED`, `ASK`).
     Redirected,
@@ -54,7 +55,7 @@ impl Fault {
     /// ```
     /// use limiter_redis::Fault;
     ///
-    /// assert_eq!(Fault::from_error_reply("LOADING Redis is loading"), Fault::NotExecuted);
+    /// assert_eq!(Fault::from_error_reply("LOADING Redis is loading"), Fault::NotPrimary);
     /// assert_eq!(Fault::from_error_reply("WRONGTYPE Operation against"), Fault::ErrorReply);
     /// ```
     #[must_use]
@@ -70,9 +71,9 @@ impl Fault {
         match first_word(inner.unwrap_or(reply)) {
             "ERR" if reply.starts_with("ERR unknown command") => Self::NotExecuted,
             "NOSCRIPT" => Self::NoScript,
-            "BUSY" | "CLUSTERDOWN" | "LOADING" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS"
-            | "OOM" | "TRYAGAIN" | "WRONGPASS" => Self::NotExecuted,
-            "READONLY" | "MASTERDOWN" => Self::NotPrimary,
+            "BUSY" | "MISCONF" | "NOAUTH" | "NOPERM" | "NOREPLICAS" | "OOM" | "TRYAGAIN"
+            | "WRONGPASS" => Self::NotExecuted,
+            "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" => Self::NotPrimary,
             "MOVED" | "ASK" => Self::Redirected,
             "CROSSSLOT" => Self::CrossSlot,
             _ => Self::ErrorReply,
@@ -339,8 +340,8 @@ mod tests {
         for (reply, fault) in [
             ("NOSCRIPT No matching script.", Fault::NoScript),
             ("BUSY Redis is busy running a script.", Fault::NotExecuted),
-            ("CLUSTERDOWN Hash slot not served", Fault::NotExecuted),
-            ("LOADING Redis is loading the dataset in memory", Fault::NotExecuted),
+            ("CLUSTERDOWN Hash slot not served", Fault::NotPrimary),
+            ("LOADING Redis is loading the dataset in memory", Fault::NotPrimary),
             ("MISCONF Redis is configured to save RDB snapshots", Fault::NotExecuted),
             ("NOAUTH Authentication required.", Fault::NotExecuted),
             ("NOPERM this user has no permissions", Fault::NotExecuted),

@@ -5,11 +5,12 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::Error;
+use limiter_core::{Error, SystemClock};
 use tokio::time::timeout;
 
 use super::{
-    address::{Address, Servers},
+    address::{Address, Identity, Servers},
+    circuit_breaker::CircuitBreaker,
     cluster::routing::Cluster,
     driver::Driver,
     fred::{node::FredNode, start::NodeSettings},
@@ -19,18 +20,15 @@ use super::{
     sentinels::Sentinels,
 };
 
-/// An address, and the options of the connection to it.
-#[derive(Clone)]
-pub(crate) struct Target {
-    pub(crate) url: String,
-    pub(crate) options: ConnectOptions,
-}
-
 /// A connection, and the thread that runs it.
 pub(crate) struct Link {
-    target: Target,
+    /// The address without users and passwords.
+    pub(crate) url: Arc<str>,
+    pub(crate) identity: Identity,
+    options: ConnectOptions,
     pub(crate) topology: Topology,
     pub(crate) driver: Arc<Driver>,
+    pub(crate) breaker: CircuitBreaker,
 }
 
 #[derive(Clone)]
@@ -45,50 +43,49 @@ pub(crate) enum Topology {
 static SHARED: Mutex<Vec<Weak<Link>>> = Mutex::new(Vec::new());
 
 impl Link {
-    /// Returns a link to `target`: on the runtime of its options, or the one that connections share.
-    pub(crate) fn to(target: &Target) -> Result<Arc<Self>, Error> {
-        match &target.options.runtime {
-            Some(runtime) => Self::start(target, || Ok(Driver::on(runtime.clone()))).map(Arc::new),
-            None => Self::shared(target),
+    /// Returns a link to the servers at `url`: on the runtime of its options, or the one that connections share.
+    pub(crate) fn to(url: &str, options: &ConnectOptions) -> Result<Arc<Self>, Error> {
+        let address = Address::parse(url, options)?;
+        match &options.runtime {
+            Some(runtime) => {
+                Ok(Arc::new(Self::start(address, options, Driver::on(runtime.clone()))))
+            }
+            None => Self::shared(address, options),
         }
     }
 
-    /// Returns the link to `target` that connections share, on the thread that links share.
-    fn shared(target: &Target) -> Result<Arc<Self>, Error> {
+    /// Returns the link that connections to one address share, on the thread that links share.
+    fn shared(address: Address, options: &ConnectOptions) -> Result<Arc<Self>, Error> {
+        let identity = address.identity();
         // Dropped after the lock is released.
         let mut running = Vec::new();
         // No operation under the lock can leave it half done.
         let mut links = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|link| link.strong_count() > 0);
         running.extend(links.iter().filter_map(Weak::upgrade));
-        let mut usable = running.iter().filter(|link| !link.has_ended());
-        let is_same = |link: &&Arc<Self>| {
-            link.target.url == target.url && link.target.options.is_same(&target.options)
-        };
-        if let Some(link) = usable.clone().find(is_same) {
+        let is_same =
+            |link: &&Arc<Self>| link.identity == identity && link.options.is_same(options);
+        if let Some(link) = running.iter().find(is_same) {
             return Ok(Arc::clone(link));
         }
-        let thread = usable.next().map(|link| Arc::clone(&link.driver));
-        let link = Arc::new(Self::start(target, || thread.map_or_else(Driver::start, Ok))?);
+        let thread = running.first().map(|link| Arc::clone(&link.driver));
+        let driver = thread.map_or_else(Driver::start, Ok)?;
+        let link = Arc::new(Self::start(address, options, driver));
         links.push(Arc::downgrade(&link));
         Ok(link)
     }
 
-    fn start(
-        target: &Target,
-        driver: impl FnOnce() -> Result<Arc<Driver>, Error>,
-    ) -> Result<Self, Error> {
-        let Address { servers, config, sentinel_config, url } =
-            Address::parse(&target.url, &target.options)?;
-        let driver = driver()?;
-        let ConnectOptions { name, provider, .. } = &target.options;
+    fn start(address: Address, options: &ConnectOptions, driver: Arc<Driver>) -> Self {
+        let identity = address.identity();
+        let Address { servers, config, sentinel_config, url } = address;
+        let ConnectOptions { name, provider, silence, .. } = options;
         let mut settings = NodeSettings {
             runtime: driver.runtime().clone(),
             config,
             name: name.as_deref().unwrap_or(ConnectOptions::NAME).into(),
             provider: provider.clone(),
             reconnects: true,
-            last_failure: Arc::new(LastFailure::of(url)),
+            last_failure: Arc::new(LastFailure::of(url.clone())),
         };
         let topology = match servers {
             Servers::One(server) => {
@@ -107,11 +104,10 @@ impl Link {
             }
             Servers::Cluster(seeds) => Topology::Cluster(Cluster::new(settings, seeds)),
         };
-        Ok(Self { target: target.clone(), topology, driver })
-    }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        self.driver.has_ended()
+        let silence = silence.unwrap_or(CircuitBreaker::DEFAULT_SILENCE);
+        let breaker = CircuitBreaker::of(silence, Arc::new(SystemClock::new()));
+        let (url, options) = (url.into(), options.clone());
+        Self { url, identity, options, topology, driver, breaker }
     }
 
     /// Waits until it is connected, for `within` at most.

@@ -9,7 +9,8 @@ use super::{ScriptCall, faults::CallError, last_failure::LastFailure};
 
 /// A server, and what sends commands to it: a connection of `fred`, or in tests a server in the process.
 pub(crate) trait Node: Send + Sync + 'static {
-    /// Sends a command once, right after `first` if that is given, and returns what is `read` of its reply.
+    /// Sends a command once and `within` that time, right after `first` if that is given, and returns what is `read` of
+    /// its reply.
     fn run<T: Send>(
         &self,
         first: Option<&'static str>,
@@ -22,6 +23,9 @@ pub(crate) trait Node: Send + Sync + 'static {
     fn connected(&self) -> impl Future<Output = ()> + Send;
 
     fn is_connected(&self) -> bool;
+
+    /// Notes that a reply was none of its script's, so that the connection is replaced.
+    fn replace_connection(&self);
 
     /// Returns another connection to the server, which is not made again when it is closed.
     fn without_reconnecting(&self) -> Self;
@@ -49,11 +53,21 @@ pub(crate) trait Connect: Clone + Send + Sync + 'static {
 pub(crate) struct Command {
     pub(crate) name: &'static str,
     pub(crate) arguments: Vec<Value>,
+    /// Its reply is awaited for so long, or for the time within which it may be sent, if that is longer.
+    pub(crate) silence: Duration,
+}
+
+impl Command {
+    /// Returns a command whose reply is awaited for the time within which it may be sent.
+    pub(crate) const fn new(name: &'static str, arguments: Vec<Value>) -> Self {
+        Self { name, arguments, silence: Duration::ZERO }
+    }
 }
 
 impl From<&ScriptCall> for Command {
     fn from(call: &ScriptCall) -> Self {
         let arguments = call.args().into_iter().skip(1).map(Value::Bytes);
-        Self { name: call.form.name(), arguments: arguments.collect() }
+        let (name, silence) = (call.form.name(), call.silence);
+        Self { name, arguments: arguments.collect(), silence }
     }
 }

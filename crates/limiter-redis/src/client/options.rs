@@ -4,7 +4,10 @@ use std::{error::Error as StdError, future::Future, sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
-use super::credentials::{Credentials, Provider};
+use super::{
+    circuit_breaker::CircuitBreaker,
+    credentials::{Credentials, Provider},
+};
 
 /// Options for [`connect_with`](crate::connect_with). All are optional.
 ///
@@ -20,6 +23,8 @@ pub struct ConnectOptions {
     pub(crate) runtime: Option<Handle>,
     pub(crate) provider: Option<Arc<Provider>>,
     pub(crate) name: Option<String>,
+    /// How long a server may be silent before it is not called any more.
+    pub(crate) silence: Option<Duration>,
     /// How long a connection may take that has to be made.
     pub(crate) required_within: Option<Duration>,
     /// Configurations can't be compared, but clones of these options have the same one.
@@ -98,6 +103,17 @@ impl ConnectOptions {
         self
     }
 
+    /// Sets for how long calls to a server fail before it is not called any more, but for a probe every 100 ms: from
+    /// 10 ms to 10 s, 250 ms by default. See [`CircuitBreaker`].
+    ///
+    /// It should be longer than pauses of the server that are usual, such as those to fork. The deadlines of limiters
+    /// don't matter.
+    #[must_use]
+    pub fn with_silence(mut self, silence: Duration) -> Self {
+        self.silence = Some(silence);
+        self
+    }
+
     /// Requires a connection: [`connect_with`](crate::connect_with) returns an error if the server, in a cluster
     /// every known primary, does not reply to a `PING` `within` that time.
     ///
@@ -141,6 +157,7 @@ impl ConnectOptions {
                 "the name {name:?} in the options is not printable ASCII without spaces"
             ));
         }
+        self.silence.map_or(Ok(()), CircuitBreaker::check)?;
         if let Some(renewal) = self.provider.as_ref().map(|provider| provider.renewal)
             && renewal < Provider::SHORTEST
         {
@@ -161,6 +178,7 @@ impl ConnectOptions {
         let provider = |options: &Self| options.provider.as_ref().map(Arc::as_ptr);
         provider(self) == provider(other)
             && self.name == other.name
+            && self.silence == other.silence
             && self.server == other.server
             && self.sentinel == other.sentinel
     }
@@ -181,6 +199,7 @@ mod tests {
             provided(),
             provided(),
             default.clone().with_name("orders"),
+            default.clone().with_silence(Duration::from_secs(1)),
             default.clone().with_sentinel_credentials("alice", "secret"),
             default.with_credentials("alice", "other"),
             credentials,

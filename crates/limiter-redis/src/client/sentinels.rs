@@ -163,7 +163,7 @@ impl<C: Connect> Shared<C> {
     async fn ask(&self, client: &Client) -> Result<Report, FredError> {
         let ask = async |what: &'static str| {
             let arguments = vec![what.into(), self.name.as_str().into()];
-            let command = Command { name: "SENTINEL", arguments };
+            let command = Command::new("SENTINEL", arguments);
             command::send(client, None, command, PATIENCE).await
         };
         // During a failover the sentinel that leads it returns the new primary by this command first.
@@ -236,7 +236,7 @@ impl<C: Connect> Shared<C> {
 
 /// Returns the role of a server, such as `master` or `slave`, if it says.
 async fn role(node: &impl Node) -> Option<String> {
-    let command = Command { name: "ROLE", arguments: Vec::new() };
+    let command = Command::new("ROLE", Vec::new());
     let reply = node.run(None, command, PATIENCE, Ok).await.ok()?;
     reply.into_array().first()?.as_string()
 }

@@ -8,19 +8,23 @@ use std::{
     future::{Future, pending},
     io,
     mem::ManuallyDrop,
-    sync::{Mutex, PoisonError, mpsc},
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
+use arc_swap::ArcSwapOption;
 use limiter_core::{Error, ErrorKind};
 use tokio::{
     runtime::{Builder, Handle},
     time,
 };
 
-/// Started for the first connection, and anew if the thread ended by a panic.
-static TIMERS: Mutex<Option<Timers>> = Mutex::new(None);
+/// Started for the first connection, and anew if the thread ended by a panic. A check takes no lock to read it.
+static TIMERS: ArcSwapOption<Timers> = ArcSwapOption::const_empty();
+
+/// Locked while the thread is started.
+static START: Mutex<()> = Mutex::new(());
 
 struct Timers {
     runtime: Handle,
@@ -51,17 +55,26 @@ impl Timers {
 ///
 /// [`ErrorKind::Unavailable`] if the system starts no thread.
 pub(crate) fn start() -> Result<Handle, Error> {
-    // No operation under the lock can leave it half done.
-    let mut timers = TIMERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(Timers { runtime, thread }) = &*timers
-        && !thread.is_finished()
-    {
-        return Ok(runtime.clone());
+    if let Some(runtime) = running() {
+        return Ok(runtime);
+    }
+    let _lock = START.lock().unwrap_or_else(PoisonError::into_inner);
+    // Another caller may have started it.
+    if let Some(runtime) = running() {
+        return Ok(runtime);
     }
     let started = Timers::start().map_err(|error| {
         Error::new(ErrorKind::Unavailable, "can't start the thread of timers").with_source(error)
     })?;
-    Ok(timers.insert(started).runtime.clone())
+    let runtime = started.runtime.clone();
+    TIMERS.store(Some(Arc::new(started)));
+    Ok(runtime)
+}
+
+/// Returns the runtime of the thread, if that runs.
+fn running() -> Option<Handle> {
+    let timers = TIMERS.load();
+    timers.as_ref().filter(|timers| !timers.thread.is_finished()).map(|it| it.runtime.clone())
 }
 
 /// Returns a future that is ready after `time`, which need not be polled on a Tokio runtime. It is ready at once if

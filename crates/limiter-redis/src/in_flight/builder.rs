@@ -8,6 +8,7 @@ use super::{RedisInFlight, expiry::Expiry, shared::Shared};
 use crate::{
     client::{
         ScriptClient,
+        circuit_breaker::CircuitBreaker,
         connection::{Connection, connect},
         credentials::Hidden,
     },
@@ -94,13 +95,6 @@ impl RedisInFlightBuilder {
         self
     }
 
-    /// Sets after how many failures in a row the circuit breaker opens, and for how long: see
-    /// [`Builder::breaker`](crate::Builder::breaker). Renewals are sent while it is open, too.
-    pub fn breaker(mut self, failures: u32, open: Duration) -> Self {
-        (self.settings.failures, self.settings.open) = (failures, open);
-        self
-    }
-
     /// Sets the observer that receives operational events: see [`Builder::observer`](crate::Builder::observer).
     pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.settings.observer = Some(Hidden(Arc::new(observer)));
@@ -147,26 +141,27 @@ impl RedisInFlightBuilder {
     /// character that is not printable ASCII. [`InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the limit
     /// is zero, or a setting is out of its range.
     pub fn build_on<C: ScriptClient>(self, client: C) -> Result<RedisInFlight<C>, Error> {
-        self.build(client, LimiterId::new())
+        let breaker = self.settings.breaker_of(&client);
+        self.build((client, breaker), LimiterId::new())
     }
 
     pub(crate) fn build<C: ScriptClient>(
         self,
-        client: C,
+        on: (C, CircuitBreaker),
         id: LimiterId,
     ) -> Result<RedisInFlight<C>, Error> {
         let Self { name, limit, expiry, settings } = self;
         check_in_flight(&name, limit)?;
         settings.check()?;
         expiry.check(settings.deadline)?;
-        let shared = Shared::new(client, (id, &name, limit), (settings, expiry))?;
+        let shared = Shared::new(on, (id, &name, limit), (settings, expiry))?;
         Ok(RedisInFlight { shared: Arc::new(shared) })
     }
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
-    /// Returns a limiter of requests in flight with the client and the settings of this one. It has its own circuit
-    /// breaker and counters.
+    /// Returns a limiter of requests in flight with the client and the settings of this one. It has its own
+    /// counters.
     ///
     /// ```no_run
     /// # fn example(limiter: limiter_redis::RedisLimiter) -> Result<(), limiter_core::Error> {
@@ -181,6 +176,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     pub fn in_flight(&self, name: &str, limit: u32) -> Result<RedisInFlight<C>, Error> {
         let context = &self.sender.context;
         let builder = RedisInFlightBuilder::new(name, limit, context.settings.clone());
-        builder.with_random_seed().build(self.sender.client.clone(), context.id.sibling())
+        let on = (self.sender.client.clone(), self.sender.breaker.clone());
+        builder.with_random_seed().build(on, context.id.sibling())
     }
 }

@@ -58,7 +58,7 @@ impl<C: ScriptClient> Shared<C> {
         let key = Bytes::clone(key);
         let call = Scripts::shared().leave(ids.iter().map(|(key, ids)| (*key, ids.as_slice())));
         let deadline = Deadline::after(self.expiry.call(), self.now());
-        let (outcome, _) = self.call(&key, call, deadline, Gate::Breaker).await;
+        let (outcome, _) = self.call(&key, call, deadline, (Gate::Breaker, Duration::ZERO)).await;
         let outcome = outcome.and_then(|reply| read_leave(&reply, ids.len()).map_err(Arc::new));
         let Err(error) = outcome else { return };
         if !self.stops_spanning(&error) {

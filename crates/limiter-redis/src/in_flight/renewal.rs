@@ -3,6 +3,7 @@
 use std::{
     mem,
     sync::{Arc, Weak},
+    time::Duration,
 };
 
 use super::{
@@ -135,7 +136,7 @@ impl<C: ScriptClient> Renewal<C> {
         let deadline = Deadline::after(shared.expiry.call(), shared.now());
         shared.events.tally.renewals.add();
         let key = self.group.first().map(|held| held.key.clone()).unwrap_or_default();
-        let (outcome, sent) = shared.call(&key, call, deadline, Gate::Open).await;
+        let (outcome, sent) = shared.call(&key, call, deadline, (Gate::Open, Duration::ZERO)).await;
         let sent = sent.unwrap_or(deadline.since());
         let number = self.group.len();
         let outcome: Outcome<_> =

@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -15,15 +16,14 @@ use tokio::sync::oneshot;
 use super::{expiry::Expiry, ids::Ids, leave::Waiting, permit_state::PermitState, table::Table};
 use crate::{
     call::{
-        breaker,
-        breakers::{self, Breakers},
         deadline::{Deadline, run, timeout},
         queue::Queue,
         request::{MAX_UNDER_WAY, UnderWay},
-        sender::{BUSY, RUNTIME_ENDED},
+        sender::RUNTIME_ENDED,
     },
     client::{
         ScriptCall, ScriptClient, ScriptReply,
+        circuit_breaker::CircuitBreaker,
         faults::{CallError, Fault, Outcome, reported},
         slot,
     },
@@ -44,9 +44,9 @@ pub(crate) struct Shared<C> {
     pub(super) settings: Settings,
     pub(super) expiry: Expiry,
     pub(super) keys: Keys,
-    pub(super) events: Events,
+    pub(super) events: Arc<Events>,
     pub(super) outage_log: Arc<OutageLog>,
-    pub(super) breakers: Breakers,
+    pub(super) breaker: CircuitBreaker,
     pub(super) under_way: Arc<UnderWay>,
     pub(super) ids: Ids,
     /// The number of the next id.
@@ -71,14 +71,14 @@ pub(super) enum Gate {
 
 impl<C: ScriptClient> Shared<C> {
     pub(super) fn new(
-        client: C,
+        (client, breaker): (C, CircuitBreaker),
         (id, name, limit): (LimiterId, &str, u32),
         (settings, expiry): (Settings, Expiry),
     ) -> Result<Self, Error> {
         let hasher = settings.hasher();
         let keys = Keys::of_in_flight(&settings.prefix, name, settings.secret())?;
-        let (events, outage_log) = settings.events(name, &client, settings.local_share.is_none());
-        let Settings { failures, open, deadline, .. } = settings;
+        let logs_breakers = settings.local_share.is_none();
+        let (events, outage_log) = settings.events(name, (&client, &breaker), logs_breakers);
         Ok(Self {
             id,
             name: name.to_owned(),
@@ -87,7 +87,7 @@ impl<C: ScriptClient> Shared<C> {
             keys,
             events,
             outage_log,
-            breakers: Breakers::new(breaker::Settings { failures, open, deadline }),
+            breaker,
             under_way: Arc::default(),
             ids: Ids::new(&hasher),
             next: AtomicU64::new(0),
@@ -115,9 +115,10 @@ impl<C: ScriptClient> Shared<C> {
         finish: impl FnOnce(&Arc<Self>, Outcome<ScriptReply>, Timestamp) -> Outcome<T> + Send + 'static,
     ) -> Outcome<T> {
         let deadline = Deadline::after(self.settings.deadline, self.now());
-        if self.breakers.of(&self.client, key).may_pass(deadline.since()).is_err() {
-            return Err(self.breaker_is_open(key));
+        if let Some(error) = self.breaker.refuses(|| self.client.server_of(key)) {
+            return Err(self.short_circuited(error));
         }
+        let is_reported = Arc::new(AtomicBool::new(false));
         let failed = match self.under_way.begin() {
             None => {
                 let message = format!("{MAX_UNDER_WAY} operations are under way already");
@@ -126,27 +127,33 @@ impl<C: ScriptClient> Shared<C> {
             Some(operating) => {
                 let (caller, outcome) = oneshot::channel();
                 let (shared, key_of_task) = (Arc::clone(self), key.clone());
+                let is_reported = Arc::clone(&is_reported);
                 self.client.spawn(async move {
                     // Nothing was sent for a caller that has left.
                     if !caller.is_closed() {
+                        let caller = (caller, is_reported);
                         shared.answer((key_of_task, call), deadline, finish, caller).await;
                     }
                     drop(operating);
                 });
-                match timeout(&self.client, deadline.of_caller(), outcome).await {
+                match timeout(&self.client, deadline.of_caller(Duration::ZERO), outcome).await {
                     Some(Ok(outcome)) => return outcome,
                     Some(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
-                    // The task that makes the call was not scheduled.
+                    // The call goes on, so that the circuit breaker learns of a late reply.
                     None => {
-                        let error = CallError::new(Fault::NoReply, BUSY);
-                        self.timed_out(key, deadline, &error);
+                        let node = self.node_of(key);
+                        let server = node.map_or("Redis".into(), |it| format!("Redis at {it}"));
+                        let error = deadline.no_reply(&server);
+                        self.breaker.timed_out(&self.client.server_of(key), &error);
                         error
                     }
                 }
             }
         };
         let failed = Arc::new(failed);
-        self.report(EventKind::StoreError(reported(&failed)), key);
+        if !is_reported.swap(true, Relaxed) {
+            self.report(EventKind::StoreError(reported(&failed)), key);
+        }
         Err(failed)
     }
 
@@ -156,19 +163,19 @@ impl<C: ScriptClient> Shared<C> {
         (key, call): (Bytes, ScriptCall),
         deadline: Deadline,
         finish: impl FnOnce(&Arc<Self>, Outcome<ScriptReply>, Timestamp) -> Outcome<T>,
-        caller: oneshot::Sender<Outcome<T>>,
+        (caller, is_reported): (oneshot::Sender<Outcome<T>>, Arc<AtomicBool>),
     ) {
-        let (outcome, sent) = self.call(&key, call, deadline, Gate::Breaker).await;
+        let (outcome, sent) =
+            self.call(&key, call, deadline, (Gate::Breaker, self.breaker.silence())).await;
         let outcome = finish(self, outcome, sent.unwrap_or(deadline.since()));
         match &outcome {
             Ok(_) if !caller.is_closed() => {
-                self.outage_log.ends(&self.name, || breakers::node_of(&self.client, &key));
+                self.outage_log.ends(&self.name, || self.node_of(&key));
             }
             Ok(_) => {}
             Err(error) => {
                 // A caller that timed out has reported that itself.
-                let has_left = caller.is_closed() && deadline.caller_timed_out(self.now());
-                if sent.is_some() && !has_left {
+                if sent.is_some() && !is_reported.swap(true, Relaxed) {
                     self.report(EventKind::StoreError(reported(error)), &key);
                 }
             }
@@ -183,21 +190,20 @@ impl<C: ScriptClient> Shared<C> {
         key: &[u8],
         call: ScriptCall,
         deadline: Deadline,
-        gate: Gate,
+        (gate, silence): (Gate, Duration),
     ) -> (Outcome<ScriptReply>, Option<Timestamp>) {
         let clock = &*self.settings.clock.0;
         let mut is_again = false;
         loop {
             let sent = self.now();
-            let pass = match self.breakers.of(&self.client, key).pass(sent) {
+            let pass = match self.breaker.pass(self.client.server_of(key)) {
                 Ok(pass) => Some(pass),
                 Err(_) if gate == Gate::Open => None,
-                Err(_) => return (Err(self.breaker_is_open(key)), None),
+                Err(error) => return (Err(self.short_circuited(error)), None),
             };
-            let result = run(&self.client, call.clone(), deadline, clock).await;
+            let result = run(&self.client, call.clone(), (deadline, silence), clock).await;
             if let Some(pass) = pass {
-                let (error, on) = (result.as_ref().err(), (&self.client, key));
-                self.breakers.note(pass, on, error, (&self.events, clock));
+                self.breaker.note(&pass, result.as_ref().err());
             }
             match result {
                 Err(error)
@@ -212,30 +218,26 @@ impl<C: ScriptClient> Shared<C> {
         }
     }
 
-    /// Reports to the circuit breaker that a caller waited for its answer in vain.
-    fn timed_out(&self, key: &[u8], deadline: Deadline, error: &CallError) {
-        let breaker = self.breakers.of(&self.client, key);
-        if let Some(opened) = breaker.timed_out(deadline.since(), self.now()) {
-            let node = breakers::node_of(&self.client, key);
-            self.events.transition(opened, node, &error.to_string());
-        }
+    fn short_circuited(&self, error: CallError) -> Arc<CallError> {
+        self.events.tally.short_circuited.add();
+        Arc::new(error)
     }
 
-    fn breaker_is_open(&self, key: &[u8]) -> Arc<CallError> {
-        self.events.tally.short_circuited.add();
-        Arc::new(breakers::is_open(&self.client, key))
+    /// Returns the name of the server that has the key, if there are several.
+    fn node_of(&self, key: &[u8]) -> Option<Arc<str>> {
+        self.client.server_of(key).map(|(_, name)| name)
     }
 
     /// Counts an event, and reports it to the observer.
     pub(super) fn report(&self, kind: EventKind, key: &[u8]) {
-        self.events.report(kind, &self.name, || breakers::node_of(&self.client, key));
+        self.events.report(kind, &self.name, || self.node_of(key));
     }
 
     /// Counts, reports and logs that a request was decided by this process's share, because of `error`.
     #[cold]
     pub(super) fn decided_locally(&self, error: &Error, key: &[u8]) {
         self.report(EventKind::DecidedLocally, key);
-        let node = breakers::node_of(&self.client, key);
+        let node = self.node_of(key);
         self.outage_log.decided_locally(&self.name, node, error);
     }
 
@@ -254,7 +256,7 @@ impl<C: ScriptClient> Shared<C> {
             self.report(EventKind::PermitLost, key);
         }
         if number > 0 && self.may_log_lost() {
-            let (name, node) = (&*self.name, breakers::node_of(&self.client, key));
+            let (name, node) = (&*self.name, self.node_of(key));
             let (lost, node) = (self.events.tally.read().permits_lost, node.as_deref());
             tracing::warn!(
                 name,

@@ -1,300 +1,290 @@
-//! When the store is asked, and when it is left alone.
+//! When a server is asked, and when it is left alone.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
 
-use limiter_core::Timestamp;
+use limiter_core::{ErrorKind, Policy, Quota, Timestamp};
 
+use super::{
+    client::Fate,
+    store::{Store, unique},
+};
 use crate::{
-    call::breaker::{Breaker, Settings},
-    events::Transition,
+    CallError, CircuitBreaker, Fault,
+    client::{
+        breaker::{Breaker, Change},
+        circuit_breaker::Watch,
+    },
 };
 
-const DEADLINE: Duration = Duration::from_millis(50);
-const OPEN: Duration = Duration::from_millis(100);
-const SETTINGS: Settings = Settings { failures: 5, open: OPEN, deadline: DEADLINE };
+const SILENCE: Duration = Duration::from_millis(250);
+const PROBE_EVERY: Duration = Breaker::PROBE_EVERY;
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
 fn breaker() -> (Breaker, Timestamp) {
-    let start = Timestamp::from_nanos(7);
-    (Breaker::new(SETTINGS), start)
-}
-
-/// Lets a closed breaker count five failures, and returns when the last of them opened it.
-fn open(breaker: &Breaker, mut now: Timestamp) -> Timestamp {
-    for _ in 1..5 {
-        assert_eq!(fail(breaker, now), None);
-        now = now.saturating_add(Breaker::APART);
-    }
-    assert_eq!(fail(breaker, now), Some(Transition::Opened));
-    now
+    (Breaker::new(SILENCE), Timestamp::from_nanos(7))
 }
 
 /// A breaker that has just opened.
 fn open_breaker() -> (Breaker, Timestamp) {
     let (breaker, now) = breaker();
-    let opened = open(&breaker, now);
+    let pass = breaker.pass(now).unwrap();
+    let opened = now.saturating_add(SILENCE);
+    assert_eq!(breaker.failed(pass, opened), Some(Change::Opened));
     (breaker, opened)
 }
 
-fn fail(breaker: &Breaker, now: Timestamp) -> Option<Transition> {
-    breaker.pass(now).unwrap().failed(now)
-}
-
-fn succeed(breaker: &Breaker, now: Timestamp) -> Option<Transition> {
-    breaker.pass(now).unwrap().succeeded()
-}
-
-/// Returns how long calls are refused from a moment on, at most [`Breaker::MAX_OPEN`].
-fn retry_in(breaker: &Breaker, now: Timestamp) -> Option<Duration> {
-    let is_refused =
-        |nanos| breaker.may_pass(now.saturating_add(Duration::from_nanos(nanos))).is_err();
-    let (mut low, mut high) = (0, u64::try_from(Breaker::MAX_OPEN.as_nanos()).unwrap());
-    while low < high {
-        let middle = u64::midpoint(low, high);
-        if is_refused(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    (low > 0).then(|| Duration::from_nanos(low))
+fn fail(breaker: &Breaker, now: Timestamp) -> Option<Change> {
+    breaker.failed(breaker.pass(now).unwrap(), now)
 }
 
 #[test]
-fn five_failures_in_a_row_open_it() {
-    let (breaker, mut now) = breaker();
-    for _ in 0..100 {
-        for _ in 0..4 {
-            assert_eq!(fail(&breaker, now), None);
-            now = now.saturating_add(Breaker::APART);
-        }
-        assert_eq!(succeed(&breaker, now), None);
-    }
-    let opened = open(&breaker, now);
-    assert_eq!(retry_in(&breaker, opened), Some(OPEN));
-}
-
-#[test]
-fn five_time_outs_one_after_the_other_open_it_within_five_deadlines() {
-    let (breaker, mut now) = breaker();
-    for time_out in 1..=5 {
-        let pass = breaker.pass(now).unwrap();
-        now = now.saturating_add(DEADLINE);
-        let opened = (time_out == 5).then_some(Transition::Opened);
-        assert_eq!(pass.failed(now), opened);
-    }
-}
-
-#[test]
-fn time_outs_that_overlap_are_one_failure() {
+fn calls_that_fail_for_the_time_of_silence_open_it() {
     let (breaker, start) = breaker();
-    // 500 tasks whose calls all begin within a deadline, four times.
-    for round in 0..4 {
-        let start = start.saturating_add(2 * DEADLINE * round);
-        let calls = (0..500).map(|task| start.saturating_add(DEADLINE * task / 501));
-        let calls: Vec<_> = calls.map(|sent| (breaker.pass(sent).unwrap(), sent)).collect();
-        for (pass, sent) in calls {
-            assert_eq!(pass.failed(sent.saturating_add(DEADLINE)), None);
-        }
+    for millis in (0..250).step_by(5) {
+        assert_eq!(fail(&breaker, start.saturating_add(ms(millis))), None, "{millis} ms");
     }
-    assert_eq!(fail(&breaker, start.saturating_add(10 * DEADLINE)), Some(Transition::Opened));
+    assert_eq!(fail(&breaker, start.saturating_add(SILENCE)), Some(Change::Opened));
 }
 
 #[test]
-fn a_connection_that_is_lost_and_made_again_is_one_failure() {
+fn a_call_without_a_reply_for_so_long_opens_it() {
+    let (breaker, opened) = open_breaker();
+    assert!(breaker.refuses(opened));
+}
+
+#[test]
+fn a_reply_to_any_call_is_no_silence() {
     let (breaker, start) = breaker();
-    for lost in 0..4 {
-        // Calls that find no connection fail at once, until it is made.
-        for moment in 0..Breaker::APART.as_micros() {
-            let moment = u64::try_from(moment).unwrap();
-            let now = start.saturating_add(Breaker::APART * lost + Duration::from_micros(moment));
-            assert_eq!(fail(&breaker, now), None);
-        }
+    // However many calls fail before it, and however long ago they were sent.
+    let early: Vec<_> = (0..500).map(|_| breaker.pass(start).unwrap()).collect();
+    assert_eq!(fail(&breaker, start), None);
+    assert_eq!(breaker.replied(), None);
+    let late = start.saturating_add(10 * SILENCE);
+    for pass in early {
+        assert_eq!(breaker.failed(pass, late), None);
     }
-    assert_eq!(fail(&breaker, start.saturating_add(4 * Breaker::APART)), Some(Transition::Opened));
+    // Those that failed before the reply do not count any more.
+    assert_eq!(fail(&breaker, late), None);
+    assert_eq!(fail(&breaker, late.saturating_add(SILENCE)), Some(Change::Opened));
 }
 
 #[test]
-fn replies_within_the_deadline_are_no_failures() {
-    let (breaker, start) = breaker();
-    for call in 0..1_000 {
-        let pass = breaker.pass(start.saturating_add(DEADLINE * call)).unwrap();
-        assert_eq!(pass.succeeded(), None, "however late in it");
-    }
-}
-
-#[test]
-fn cancelled_calls_count_neither_way() {
-    let (breaker, mut now) = breaker();
-    for _ in 1..5 {
-        assert_eq!(fail(&breaker, now), None);
-        drop(breaker.pass(now).unwrap());
-        now = now.saturating_add(Breaker::APART);
-    }
-    assert_eq!(fail(&breaker, now), Some(Transition::Opened));
-}
-
-#[test]
-fn an_open_breaker_refuses_until_the_time_is_over() {
+fn while_it_is_open_one_call_each_100_ms_is_a_probe() {
     let (breaker, opened) = open_breaker();
-    assert_eq!(retry_in(&breaker, opened), Some(OPEN));
-    assert_eq!(retry_in(&breaker, opened.saturating_add(ms(60))), Some(ms(40)));
-    let last = opened.saturating_add(OPEN - Duration::from_nanos(1));
-    assert_eq!(retry_in(&breaker, last), Some(Duration::from_nanos(1)));
-    assert_eq!(retry_in(&breaker, opened.saturating_add(OPEN)), None);
-}
-
-#[test]
-fn one_probe_passes_and_its_success_closes_the_breaker() {
-    let (breaker, opened) = open_breaker();
-    let now = opened.saturating_add(OPEN);
-    let probe = breaker.pass(now).unwrap();
-    assert_eq!(retry_in(&breaker, now), Some(Breaker::MAX_OPEN));
-    assert_eq!(retry_in(&breaker, now.saturating_add(ms(49))), Some(Breaker::MAX_OPEN));
-    assert_eq!(probe.succeeded(), Some(Transition::Closed));
-    // Nothing is held against it.
-    let _ = open(&breaker, now);
-}
-
-#[test]
-fn failed_probes_lengthen_the_pause_to_a_fifth_of_a_second() {
-    let (breaker, mut now) = open_breaker();
-    for open in [100, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200] {
-        assert_eq!(retry_in(&breaker, now), Some(ms(open)));
-        now = now.saturating_add(ms(open));
-        assert_eq!(fail(&breaker, now), None, "it is open already");
-    }
-    now = now.saturating_add(Breaker::MAX_OPEN);
-    assert_eq!(succeed(&breaker, now), Some(Transition::Closed));
-    let opened = open(&breaker, now);
-    assert_eq!(retry_in(&breaker, opened), Some(OPEN), "the pause is short again");
-}
-
-#[test]
-fn a_cancelled_probe_gives_its_place_back() {
-    let (breaker, opened) = open_breaker();
-    let now = opened.saturating_add(OPEN);
-    for _ in 0..10 {
-        let probe = breaker.pass(now).unwrap();
-        assert!(retry_in(&breaker, now).is_some());
-        drop(probe);
-    }
-    assert_eq!(fail(&breaker, now), None);
-    assert_eq!(retry_in(&breaker, now), Some(2 * OPEN), "cancelled probes have not failed");
-}
-
-#[test]
-fn a_probe_that_never_ends_loses_its_place() {
-    let (breaker, opened) = open_breaker();
-    let sent = opened.saturating_add(OPEN);
-    let stuck = breaker.pass(sent).unwrap();
-    let given_up = sent.saturating_add(DEADLINE + ms(1_000));
-    assert!(retry_in(&breaker, sent.saturating_add(DEADLINE + ms(999))).is_some());
-    let next = breaker.pass(given_up).unwrap();
-    assert_eq!(stuck.succeeded(), None);
-    assert!(retry_in(&breaker, given_up).is_some(), "the next probe is still under way");
-    assert_eq!(next.succeeded(), Some(Transition::Closed));
-}
-
-#[test]
-fn late_results_change_nothing() {
-    let (breaker, start) = breaker();
-    let mut early = (0..20).map(|_| breaker.pass(start).unwrap()).collect::<Vec<_>>();
-    let opened = open(&breaker, start);
-
-    assert_eq!(early.pop().unwrap().succeeded(), None);
-    assert_eq!(retry_in(&breaker, opened), Some(OPEN), "a late success does not close it");
-    assert_eq!(early.pop().unwrap().failed(opened.saturating_add(ms(50))), None);
-    assert_eq!(retry_in(&breaker, opened), Some(OPEN), "nor does a late failure prolong it");
-
-    let now = opened.saturating_add(OPEN);
-    let probe = breaker.pass(now).unwrap();
-    assert_eq!(early.pop().unwrap().succeeded(), None);
-    assert_eq!(early.pop().unwrap().failed(now), None);
-    drop(early.pop());
-    assert!(retry_in(&breaker, now).is_some(), "the probe is still under way");
-    assert_eq!(probe.succeeded(), Some(Transition::Closed));
-
-    for late in early {
-        assert_eq!(late.failed(now), None);
-    }
-    let _ = open(&breaker, now);
-}
-
-#[test]
-fn settings_at_their_ends_neither_panic_nor_hold_calls_for_long() {
-    let start = Timestamp::from_nanos(7);
-    for deadline in [Duration::ZERO, Duration::MAX] {
-        for open in [Duration::ZERO, Duration::MAX] {
-            for failures in [0, 1, u32::MAX] {
-                let settings = Settings { failures, open, deadline };
-                let breaker = Breaker::new(settings);
-                let moments = (0..20).map(|call| start.saturating_add(Breaker::APART * call));
-                let mut calls = moments.filter_map(|now| breaker.pass(now).ok()?.failed(now));
-                let opened = (failures < 20).then_some(Transition::Opened);
-                assert_eq!(calls.next(), opened);
-                let closed = (failures < 20).then_some(Transition::Closed);
-                assert_eq!(
-                    succeed(&breaker, start.saturating_add(Breaker::MAX_OPEN + ms(500))),
-                    closed
-                );
+    let mut probes = 0;
+    for millis in 0..1_000 {
+        let now = opened.saturating_add(ms(millis));
+        assert_eq!(breaker.refuses(now), millis % 100 != 0 || millis == 0, "{millis}");
+        // Some end, others never do.
+        if let Some(pass) = breaker.pass(now) {
+            probes += 1;
+            if probes % 2 == 0 {
+                assert_eq!(breaker.failed(pass, now), Some(Change::StaysOpen));
             }
         }
     }
+    assert_eq!(probes, 9);
 }
 
 #[test]
-fn it_continues_after_decades_and_millions_of_transitions() {
+fn the_first_reply_closes_it() {
+    let (breaker, opened) = open_breaker();
+    let now = opened.saturating_add(PROBE_EVERY);
+    let probe = breaker.pass(now).unwrap();
+    assert_eq!(breaker.replied(), Some(Change::Closed));
+    assert_eq!(breaker.replied(), None);
+    assert!(!breaker.refuses(now));
+    // The probe was sent before the reply came.
+    assert_eq!(breaker.failed(probe, now.saturating_add(SILENCE)), None);
+    // Nothing is held against it.
+    assert_eq!(fail(&breaker, now.saturating_add(SILENCE)), None);
+}
+
+#[test]
+fn it_continues_after_decades_and_millions_of_changes() {
     let (breaker, mut now) = breaker();
     for _ in 0..600_000 {
-        now = open(&breaker, now);
-        assert!(breaker.pass(now).is_err());
-        now = now.saturating_add(OPEN);
-        assert_eq!(succeed(&breaker, now), Some(Transition::Closed));
+        let pass = breaker.pass(now).unwrap();
+        now = now.saturating_add(SILENCE);
+        assert_eq!(breaker.failed(pass, now), Some(Change::Opened));
+        assert!(breaker.pass(now).is_none());
+        assert_eq!(breaker.replied(), Some(Change::Closed));
     }
+    let pass = breaker.pass(now).unwrap();
     now = now.saturating_add(Duration::from_secs(100 * 366 * 86_400));
-    let opened = open(&breaker, now);
-    assert_eq!(retry_in(&breaker, opened), Some(OPEN));
-    assert_eq!(succeed(&breaker, opened.saturating_add(OPEN)), Some(Transition::Closed));
+    assert_eq!(breaker.failed(pass, now), Some(Change::Opened));
 }
 
 #[test]
-fn each_transition_is_reported_to_one_of_many_threads() {
+fn each_change_is_returned_to_one_of_many_threads() {
     let start = Timestamp::from_nanos(7);
-    // So that no time has to pass between failures, or before a probe.
-    let breaker = Breaker::new(Settings { failures: 1, open: Duration::ZERO, ..SETTINGS });
+    // So that no time has to pass.
+    let breaker = Breaker::new(Duration::ZERO);
     let [opened, closed] = [(); 2].map(|()| AtomicU64::new(0));
-    let count = |transition| match transition {
-        Some(Transition::Opened) => _ = opened.fetch_add(1, Ordering::SeqCst),
-        Some(Transition::Closed) => _ = closed.fetch_add(1, Ordering::SeqCst),
-        None => {}
+    let count = |change| match change {
+        Some(Change::Opened) => _ = opened.fetch_add(1, Ordering::SeqCst),
+        Some(Change::Closed) => _ = closed.fetch_add(1, Ordering::SeqCst),
+        _ => {}
     };
+    let mut now = start;
     thread::scope(|scope| {
         for thread in 0..4 {
             let (breaker, count) = (&breaker, &count);
             scope.spawn(move || {
+                let mut now = start;
                 for call in 0..20_000_u64 {
-                    let Ok(pass) = breaker.pass(start) else { continue };
-                    // Most calls fail, so that it is open most of the time.
+                    now = now.saturating_add(PROBE_EVERY);
+                    let Some(pass) = breaker.pass(now) else { continue };
                     match (call + thread) % 8 {
-                        0 => count(pass.succeeded()),
-                        1 => drop(pass),
-                        _ => count(pass.failed(start)),
+                        0 => count(breaker.replied()),
+                        1 => {}
+                        _ => count(breaker.failed(pass, now)),
                     }
                 }
             });
         }
     });
+    now = now.saturating_add(PROBE_EVERY);
+    let _ = breaker.pass(now);
     // Closed at the end, if it is not.
-    count(succeed(&breaker, start));
+    count(breaker.replied());
     let [opened, closed] = [opened, closed].map(AtomicU64::into_inner);
     assert!(opened > 100, "{opened}");
     assert_eq!(opened, closed);
+}
+
+/// Counts the changes that it learns of.
+#[derive(Default)]
+struct Watcher(Mutex<Vec<Change>>);
+
+impl Watch for Watcher {
+    fn breaker(&self, change: Change, _: Option<&Arc<str>>, _: &str) {
+        self.0.lock().unwrap().push(change);
+    }
+}
+
+#[test]
+fn all_that_watch_it_learn_of_each_change_while_they_exist() {
+    let store = Store::new();
+    let breaker = CircuitBreaker::new(SILENCE, store.client.clock()).unwrap();
+    let watchers: Vec<_> = (0..20).map(|_| Arc::new(Watcher::default())).collect();
+    for watcher in &watchers {
+        let watcher: Weak<dyn Watch> = Arc::<Watcher>::downgrade(watcher);
+        breaker.watch(&watcher);
+        for _ in 0..100 {
+            let gone: Weak<dyn Watch> = Arc::downgrade(&(Arc::new(Watcher::default()) as _));
+            breaker.watch(&gone);
+        }
+    }
+    let pass = breaker.pass(None).unwrap();
+    store.pass(SILENCE);
+    breaker.note(&pass, Some(&CallError::new(Fault::NoReply, "why")));
+    let refused = breaker.refuses(|| None).unwrap();
+    assert_eq!(refused.to_string(), "Redis failed recently and is not called: why");
+    breaker.note(&pass, None);
+    assert!(breaker.refuses(|| None).is_none());
+    for watcher in watchers {
+        assert_eq!(*watcher.0.lock().unwrap(), [Change::Opened, Change::Closed]);
+    }
+}
+
+#[test]
+fn what_counts_is_in_the_table_of_faults() {
+    for (fault, opens) in [
+        (Fault::NoReply, true),
+        (Fault::NotSent, true),
+        (Fault::InvalidReply, true),
+        (Fault::NoTime, false),
+        (Fault::NoScript, false),
+        (Fault::NotExecuted, false),
+        (Fault::NotPrimary, false),
+        (Fault::Redirected, false),
+        (Fault::CrossSlot, false),
+        (Fault::ErrorReply, false),
+    ] {
+        let store = Store::new();
+        let breaker = CircuitBreaker::new(SILENCE, store.client.clock()).unwrap();
+        let pass = breaker.pass(None).unwrap();
+        store.pass(SILENCE);
+        breaker.note(&pass, Some(&CallError::new(fault, "why")));
+        // One call that waited long for a connection does not open it.
+        if fault == Fault::NotSent {
+            assert!(breaker.refuses(|| None).is_none());
+            store.pass(SILENCE);
+            breaker.note(&pass, Some(&CallError::new(fault, "why")));
+        }
+        assert_eq!(breaker.refuses(|| None).is_some(), opens, "{fault:?}");
+    }
+}
+
+#[test]
+fn a_time_of_silence_out_of_range_is_refused() {
+    let clock = || Store::new().client.clock();
+    for (silence, shown) in [(ms(9), "9ms"), (ms(10_001), "10.001s")] {
+        let error = CircuitBreaker::new(silence, clock()).unwrap_err();
+        let message = format!("invalid silence of {shown}: use 10ms to 10s");
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::InvalidSetting, message));
+    }
+    assert!(CircuitBreaker::new(ms(10), clock()).is_ok());
+}
+
+fn policy() -> Policy {
+    Policy::gcra("test", Quota::per_second(1_000))
+}
+
+/// The connection's breaker waited for a caller's deadline, so that a server which replies after 10 ms was not called by
+/// any limiter.
+#[test]
+fn a_limiter_with_a_short_deadline_opens_nothing_for_another_one() {
+    let store = Store::new();
+    let limiter = |deadline| {
+        let with = |builder: crate::Builder| builder.deadline(deadline).denial_cache(0);
+        store.limiter_with(&unique(), &policy(), with)
+    };
+    let (hasty, patient) = (limiter(ms(5)), limiter(ms(500)));
+    store.client.set_fate(|_| Fate::Late(ms(10)));
+    for _ in 0..200 {
+        let error = store.settle(hasty.check("key")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Undetermined);
+    }
+    assert!(store.settle(patient.check("key")).unwrap().is_admitted());
+    let counters = hasty.counters();
+    assert_eq!((counters.breaker_opened, counters.short_circuited), (0, 0), "{counters:?}");
+    assert_eq!((counters.undetermined, counters.admitted, counters.refused), (200, 0, 0));
+}
+
+#[test]
+fn twenty_limiters_on_one_client_probe_once() {
+    let store = Store::new();
+    let limiters: Vec<_> = (0..20)
+        .map(|_| store.limiter_with(&unique(), &policy(), |it| it.deadline(ms(50))))
+        .collect();
+    store.client.set_fate(|_| Fate::LostRequest);
+    assert!(store.settle(limiters[0].check("key")).is_err());
+    store.pass(SILENCE);
+    store.client.sent();
+    for _ in 0..10 {
+        for limiter in &limiters {
+            assert!(store.settle(limiter.check("key")).is_err());
+        }
+    }
+    let opened = |limiter: &crate::RedisLimiter<_>| limiter.counters().breaker_opened;
+    assert!(limiters.iter().all(|limiter| opened(limiter) == 1));
+    // Each probe takes the deadline, in which the others wait for nothing.
+    let probes = store.client.sent().len();
+    assert!(probes <= 6, "{probes}");
+    store.client.set_fate(|_| Fate::Served);
+    store.pass(PROBE_EVERY);
+    assert!(store.settle(limiters[19].check("key")).unwrap().is_admitted());
+    assert!(store.settle(limiters[0].check("key")).unwrap().is_admitted());
 }

@@ -10,7 +10,9 @@ use std::{
 
 use limiter_core::{Clock, ManualClock, Timer, Timestamp};
 use limiter_double::{Cluster, Reply, Server, Stored, Version};
-use limiter_redis::{CallError, Fault, ScriptCall, ScriptClient, ScriptReply, scripts};
+use limiter_redis::{
+    CallError, CircuitBreaker, Fault, ScriptCall, ScriptClient, ScriptReply, scripts,
+};
 
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -52,6 +54,7 @@ struct Shared {
     sent: Mutex<Vec<Sent>>,
     fate: Mutex<Box<Decide>>,
     is_cluster: bool,
+    breaker: CircuitBreaker,
 }
 
 enum Nodes {
@@ -81,6 +84,7 @@ impl Client {
         // At zero, the clock would hide what is subtracted from it.
         clock.advance(Duration::from_micros(7));
         Self(Arc::new(Shared {
+            breaker: CircuitBreaker::new(CircuitBreaker::DEFAULT_SILENCE, clock.clone()).unwrap(),
             is_cluster: matches!(nodes, Nodes::Several(_)),
             nodes: Mutex::new(nodes),
             now: Mutex::new(Timestamp::ZERO),
@@ -151,6 +155,7 @@ impl ScriptClient for Client {
         let script = name_of(&words[1]);
         let command = String::from_utf8_lossy(&words[0]).into_owned();
         let sent = Sent { script, command, within };
+        let within = call.reply_within(within);
         self.0.sent.lock().unwrap().push(sent);
         let no_reply = || CallError::new(Fault::NoReply, "no reply in time");
         let failed = |error: &str| CallError::from_error_reply("the double", error);
@@ -176,6 +181,10 @@ impl ScriptClient for Client {
             Reply::Error(error) => Err(failed(&error)),
             reply => Ok(read(reply)),
         }
+    }
+
+    fn breaker(&self) -> Option<CircuitBreaker> {
+        Some(self.0.breaker.clone())
     }
 
     fn supports_batches(&self) -> bool {

@@ -15,9 +15,13 @@ use tracing::{
 
 use self::log::Log;
 use crate::{
-    client::faults::{CallError, Fault, reported},
+    client::{
+        breaker::Change,
+        circuit_breaker::Watch,
+        faults::{CallError, Fault, reported},
+    },
     counters::Counters,
-    events::{Event, EventKind, Events, Transition},
+    events::{Event, EventKind, Events},
     observer::ObserverQueue,
     outage_log::OutageLog,
 };
@@ -45,8 +49,8 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
     let spawn = Box::new(move |task| drop(handle.spawn_blocking(task)));
     let queue = ObserverQueue::new(Arc::new(observer), spawn);
     let events = Events::new("api", Some(queue), None);
-    events.transition(Transition::Opened, node(), "it broke");
-    events.transition(Transition::Closed, node(), "");
+    events.breaker(Change::Opened, node().as_ref(), "it broke");
+    events.breaker(Change::Closed, node().as_ref(), "");
     for kind in [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected] {
         let error = Error::new(kind, "it broke");
         events.report(EventKind::StoreError(error), "premium", node);
@@ -117,13 +121,13 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     events.report(EventKind::StoreError(error), "api", || None);
     events.report(EventKind::DecidedLocally, "api", || None);
     for _ in 0..100 {
-        events.transition(Transition::Opened, node(), "it broke");
-        events.log_outage(node(), "it broke again");
-        events.transition(Transition::Closed, node(), "");
+        events.breaker(Change::Opened, node().as_ref(), "it broke");
+        events.breaker(Change::StaysOpen, node().as_ref(), "it broke again");
+        events.breaker(Change::Closed, node().as_ref(), "");
     }
     // Another breaker is logged by itself.
-    let other = Some(format!("{NODE}0").into());
-    events.transition(Transition::Opened, other, "it broke");
+    let other = format!("{NODE}0").into();
+    events.breaker(Change::Opened, Some(&other), "it broke");
     let lines = log.lines();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, begin) in lines.iter().zip([

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use breaker::{Breaker, Settings};
+use breaker::{Breaker, Change, Pass};
 use denials::{Denial, Denials};
 use limiter_core::{Cost, Decision, Policy, Quota, Timestamp, Usage};
 use loom::{
@@ -14,9 +14,7 @@ use loom::{
     thread,
 };
 
-use crate::events::Transition;
-
-#[path = "../call/breaker.rs"]
+#[path = "../client/breaker.rs"]
 #[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's atomics")]
 mod breaker;
 #[path = "../local/denials.rs"]
@@ -25,87 +23,84 @@ mod denials;
 mod sync {
     pub(crate) use loom::sync::{
         Mutex, MutexGuard, RwLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     };
 }
 
-const OPEN: Duration = Duration::from_millis(100);
+const SILENCE: Duration = Duration::from_millis(250);
 
-/// A breaker that opens at the first failure.
-fn breaker() -> Arc<Breaker> {
-    let deadline = Duration::from_millis(50);
-    Arc::new(Breaker::new(Settings { failures: 1, open: OPEN, deadline }))
+/// A breaker, and when a call that was sent has been without a reply for so long that it opens.
+fn breaker() -> (Arc<Breaker>, Pass, Timestamp) {
+    let start = Timestamp::from_nanos(7);
+    let breaker = Arc::new(Breaker::new(SILENCE));
+    let pass = breaker.pass(start).unwrap();
+    (breaker, pass, start.saturating_add(SILENCE))
 }
 
 #[test]
 fn of_several_failures_one_opens_the_breaker() {
     model(|| {
-        let now = Timestamp::from_nanos(7);
-        let breaker = breaker();
-        let fail =
-            move |breaker: &Breaker| breaker.pass(now).ok().and_then(|pass| pass.failed(now));
+        let (breaker, pass, now) = breaker();
         let other = thread::spawn({
             let breaker = Arc::clone(&breaker);
-            move || fail(&breaker)
+            move || breaker.failed(pass, now)
         });
-        let opened = [fail(&breaker), other.join().unwrap()];
-        assert_eq!(opened.iter().flatten().collect::<Vec<_>>(), [&Transition::Opened]);
-        assert!(breaker.may_pass(now.saturating_add(OPEN - Duration::from_nanos(1))).is_err());
-        assert!(breaker.may_pass(now.saturating_add(OPEN)).is_ok());
+        let changes = [breaker.failed(pass, now), other.join().unwrap()];
+        let opened = changes.iter().filter(|change| **change == Some(Change::Opened));
+        assert_eq!(opened.count(), 1);
+        assert!(
+            breaker.refuses(now.saturating_add(Breaker::PROBE_EVERY - Duration::from_nanos(1)))
+        );
+        assert!(!breaker.refuses(now.saturating_add(Breaker::PROBE_EVERY)));
     });
 }
 
 #[test]
 fn one_of_several_becomes_the_probe() {
     model(|| {
-        let start = Timestamp::from_nanos(7);
-        let breaker = breaker();
-        assert!(breaker.pass(start).unwrap().failed(start).is_some());
-        let now = start.saturating_add(OPEN);
-        // A forgotten pass stays under way.
-        let probe = move |breaker: &Breaker| breaker.pass(now).map(std::mem::forget).is_ok();
+        let (breaker, pass, opened) = breaker();
+        let _ = breaker.failed(pass, opened);
+        let now = opened.saturating_add(Breaker::PROBE_EVERY);
         let other = thread::spawn({
             let breaker = Arc::clone(&breaker);
-            move || probe(&breaker)
+            move || breaker.pass(now).is_some()
         });
-        let here = probe(&breaker);
+        let here = breaker.pass(now).is_some();
         assert_ne!(here, other.join().unwrap());
     });
 }
 
+/// Whatever the order, the breaker is as open as the changes say, and the next reply closes it.
 #[test]
-fn cancelled_probes_never_wedge_the_breaker() {
+fn a_reply_races_with_a_failure() {
     model(|| {
-        let start = Timestamp::from_nanos(7);
-        let breaker = breaker();
-        assert!(breaker.pass(start).unwrap().failed(start).is_some());
-        let now = start.saturating_add(OPEN);
+        let (breaker, pass, now) = breaker();
         let other = thread::spawn({
             let breaker = Arc::clone(&breaker);
-            move || drop(breaker.pass(now))
+            move || breaker.replied()
         });
-        drop(breaker.pass(now));
-        other.join().unwrap();
-        assert_eq!(breaker.pass(now).unwrap().succeeded(), Some(Transition::Closed));
+        let failed = breaker.failed(pass, now);
+        let replied = other.join().unwrap();
+        assert!(matches!(failed, None | Some(Change::Opened)));
+        let is_open = failed.is_some() && replied.is_none();
+        assert_eq!(breaker.refuses(now), is_open);
+        assert_eq!(breaker.replied(), is_open.then_some(Change::Closed));
+        assert!(!breaker.refuses(now));
     });
 }
 
 #[test]
-fn late_results_race_with_a_probe_in_vain() {
+fn of_several_replies_one_closes_the_breaker() {
     model(|| {
-        let start = Timestamp::from_nanos(7);
-        let breaker = breaker();
-        let now = start.saturating_add(OPEN);
-        let late = breaker.pass(start).unwrap();
-        assert!(breaker.pass(start).unwrap().failed(start).is_some());
-        // What is late can't be moved to a thread, since it borrows; the probe can.
-        let probe = thread::spawn({
+        let (breaker, pass, now) = breaker();
+        let _ = breaker.failed(pass, now);
+        let other = thread::spawn({
             let breaker = Arc::clone(&breaker);
-            move || breaker.pass(now).unwrap().succeeded()
+            move || breaker.replied()
         });
-        assert_eq!(late.failed(now), None);
-        assert_eq!(probe.join().unwrap(), Some(Transition::Closed));
-        assert!(breaker.pass(now).is_ok());
+        let changes = [breaker.replied(), other.join().unwrap()];
+        assert_eq!(changes.iter().flatten().collect::<Vec<_>>(), [&Change::Closed]);
+        assert!(breaker.pass(now).is_some());
     });
 }
 

@@ -40,5 +40,5 @@ fn the_script_is_sent_once_and_in_what_is_left_of_the_deadline() {
 fn the_script_is_not_sent_when_the_deadline_is_over() {
     let (calls, failed) = calls(Duration::from_millis(1));
     assert_eq!(calls.len(), 1);
-    assert_eq!(failed, Some(ErrorKind::Undetermined));
+    assert_eq!(failed, Some(ErrorKind::Unavailable));
 }

@@ -109,6 +109,8 @@ impl Node for InProcess {
         true
     }
 
+    fn replace_connection(&self) {}
+
     fn without_reconnecting(&self) -> Self {
         self.clone()
     }

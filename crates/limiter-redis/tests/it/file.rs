@@ -28,7 +28,7 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
         credentials = { username = "alice", password = "p@ss/word" }
         prefix = "shop"
         deadline_ms = 5_000
-        breaker = { failures = 3 }
+        silence_ms = 3_000
         batching = false
         denial_cache = 7
         lease = true
@@ -44,8 +44,7 @@ async fn settings_of_a_file_are_those_of_the_limiter() {
         "batching: false",
         "lease: true",
         "lease_keys: 9",
-        "failures: 3",
-        "open: 100ms",
+        "silence: 3s",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
@@ -98,7 +97,6 @@ async fn an_error_of_a_file_says_what_is_wrong() {
         (&*format!("{url}deadline_ms = \"50ms\""), "invalid type: string \"50ms\""),
         (&*format!("{url}local_share = {{ processes = 0 }}"), "line 2, column 29"),
         (&*format!("{url}local_share = {{ of = 4 }}"), "unknown field `of`"),
-        (&*format!("{url}breaker = {{ opened = 5 }}"), "unknown field `opened`"),
         (&*format!("{url}credentials = {{ password = \"a\" }}"), "missing field `username`"),
         ("url = 5", "invalid type: integer `5`, expected a string"),
     ] {
@@ -113,7 +111,10 @@ async fn an_error_of_a_file_says_what_is_wrong() {
         ("deadline_ms = 0", "invalid deadline 0ns: use 1ms to 60s"),
         ("lease_keys = 0", "invalid number of 0 leased keys: use 1 to 16777216"),
         ("prefix = \"\"", "invalid key prefix \"\": use 1 to 64 bytes"),
-        ("breaker = { open_ms = 900 }", "invalid breaker that opens for 900ms: use 1ms to 200ms"),
+        (
+            "silence_ms = 9",
+            &*format!("invalid server address {server:?}: invalid silence of 9ms: use 10ms to 10s"),
+        ),
         (
             "sentinel_credentials = { username = \"default\", password = \"a\" }",
             &*format!(

@@ -67,17 +67,3 @@ async fn a_policy_of_other_families_is_refused() {
         assert!(error.to_string().starts_with("invalid policy \"other\": "), "{error}");
     }
 }
-
-#[tokio::test]
-async fn a_breaker_out_of_range_is_refused() {
-    let url = server().await;
-    for (failures, open, message) in [
-        (0, 100, "invalid breaker with 0 failures: use 1 to 10"),
-        (11, 100, "invalid breaker with 11 failures: use 1 to 10"),
-        (5, 0, "invalid breaker that opens for 0ns: use 1ms to 200ms"),
-        (5, 201, "invalid breaker that opens for 201ms: use 1ms to 200ms"),
-    ] {
-        let builder = builder(1).breaker(failures, Duration::from_millis(open));
-        assert_eq!(builder.connect(&url).await.unwrap_err().to_string(), message);
-    }
-}

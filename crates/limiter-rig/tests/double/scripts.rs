@@ -114,7 +114,6 @@ impl History {
             .seed(number)
             .deadline(Duration::from_secs(10))
             // Errors don't keep calls from being made.
-            .breaker(10, Duration::from_millis(1))
             .denial_cache(0)
             .lease(!random.once_in(4))
             .build_on(client.clone())
@@ -126,7 +125,6 @@ impl History {
                 .prefix(&prefix)
                 .clock(clock.clone())
                 .seed(number)
-                .breaker(10, Duration::from_millis(1))
                 .build_on(client.clone())
                 .unwrap();
         Self {

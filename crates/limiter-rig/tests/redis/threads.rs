@@ -6,7 +6,7 @@ use std::{
     env, fs,
     future::Future,
     process::{self, Command},
-    sync::{Arc, Barrier, Mutex, mpsc},
+    sync::{Arc, Barrier, Mutex},
     task::{Context, Wake},
     thread,
     time::{Duration, Instant},
@@ -14,13 +14,8 @@ use std::{
 
 use futures::{executor::block_on, future::join_all};
 use limiter_core::{Cost, ErrorKind, Policy};
-use limiter_redis::{
-    ConnectOptions, Connection, RedisLimiter, ScriptClient, connect, connect_with,
-};
-use limiter_rig::{
-    log::Log,
-    server::{self, Server},
-};
+use limiter_redis::{ConnectOptions, RedisLimiter, ScriptClient, connect, connect_with};
+use limiter_rig::server::{self, Server};
 use tokio::{runtime::Builder, sync::oneshot};
 
 use crate::{daily, key_of, patient};
@@ -208,25 +203,13 @@ fn a_limiter_can_be_dropped_on_the_thread_of_its_connection() {
     });
 }
 
-/// Ends the thread that wakes it.
+/// A waker that panics.
 struct Panics;
 
 impl Wake for Panics {
     fn wake(self: Arc<Self>) {
         panic!("as the test wants it");
     }
-}
-
-/// Ends the thread of a connection by a panic.
-async fn end_thread(client: &Connection) {
-    // Tokio catches a panic of a task, but not one of a waker.
-    client.spawn(async {
-        let mut sleep = Box::pin(tokio::time::sleep(Duration::from_millis(1)));
-        let waker = Arc::new(Panics).into();
-        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        Box::leak(Box::new(sleep));
-    });
-    until("the thread ends", || threads() == 0).await;
 }
 
 /// Sets how much more memory this process can map, or removes the limit.
@@ -240,76 +223,6 @@ fn limit_memory(more: Option<u64>) {
 
 /// Less than the stack of a thread of connections.
 const TOO_LITTLE: u64 = 64 << 20;
-
-/// Once each check logged several lines.
-#[test]
-fn a_thread_that_is_not_started_again_is_logged_once() {
-    alone("a_thread_that_is_not_started_again_is_logged_once", || {
-        run(async {
-            let log = Log::start();
-            let server = Server::start();
-            let client = connect(&server.url()).await.unwrap();
-            let limiter = RedisLimiter::builder(daily(100));
-            let limiter =
-                limiter.deadline(Duration::from_secs(5)).build_on(client.clone()).unwrap();
-            assert!(limiter.check("key").await.unwrap().is_admitted());
-            end_thread(&client).await;
-            // Its stack is not freed, and the next thread would use it.
-            let (end, until_end) = mpsc::channel::<()>();
-            let another = thread::Builder::new().stack_size(128 << 20);
-            let another = another.spawn(move || until_end.recv()).unwrap();
-            limit_memory(Some(TOO_LITTLE));
-            for _ in 0..10 {
-                assert!(limiter.check("key").await.is_err());
-            }
-            limit_memory(None);
-            until("the thread starts", || client.is_connected()).await;
-            assert!(limiter.check("key").await.unwrap().is_admitted());
-            let lines = log.lines();
-            let of_thread = |level: &str| {
-                let is_its = |line: &&String| line.starts_with(level) && line.contains("thread of");
-                lines.iter().filter(is_its).count()
-            };
-            assert_eq!((of_thread("WARN"), of_thread("INFO")), (1, 1), "{lines:?}");
-            drop(end);
-            assert!(another.join().unwrap().is_err());
-        });
-    });
-}
-
-#[test]
-fn a_thread_that_panicked_is_started_again() {
-    alone("a_thread_that_panicked_is_started_again", || {
-        run(async {
-            let server = Server::start();
-            let client = connect(&server.url()).await.unwrap();
-            let limiter = RedisLimiter::builder(daily(100)).deadline(Duration::from_secs(5));
-            let limiter = limiter.build_on(client.clone()).unwrap();
-            assert!(limiter.check("key").await.unwrap().is_admitted());
-            let policy = Policy::parse("test", "1000/s").unwrap();
-            let leasing = RedisLimiter::builder(policy).prefix("leases");
-            let leasing = leasing
-                .deadline(Duration::from_secs(5))
-                .lease(true)
-                .build_on(client.clone())
-                .unwrap();
-            server.pause();
-            let mut under_way = Box::pin(leasing.check("key"));
-            assert!(futures::poll!(&mut under_way).is_pending());
-            end_thread(&client).await;
-            server.resume();
-            // Its request ended with the thread, and the next one is sent by another.
-            assert!(under_way.await.is_err());
-            assert!(leasing.check("key").await.unwrap().is_admitted());
-            assert_eq!(limiter.check("key").await.unwrap().remaining(), 98);
-            let another = patient(&server.url(), 100).await;
-            assert_eq!(another.check("key").await.unwrap().remaining(), 97);
-            assert_eq!((threads(), clients(&server).len()), (1, 1));
-            drop((client, limiter, leasing, another));
-            until("no thread stays", || threads() == 0 && sockets() == 0).await;
-        });
-    });
-}
 
 /// A caller's waker panics on the thread that has the timers of all callers.
 #[test]

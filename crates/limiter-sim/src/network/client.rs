@@ -33,7 +33,7 @@ impl ScriptClient for SimClient {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
         let words = call.args().iter().map(|word| AsRef::<[u8]>::as_ref(word).to_vec()).collect();
         let (number, reply) = self.network.send(self.process, words)?;
-        let sleep = pin!(self.clock.sleep(within));
+        let sleep = pin!(self.clock.sleep(call.reply_within(within)));
         let outcome = select(reply, sleep).await;
         self.network.forget(number);
         match outcome {

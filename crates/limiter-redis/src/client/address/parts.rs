@@ -28,6 +28,7 @@ pub(super) struct Parts {
 }
 
 /// How the servers are found.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
     /// There is this one.
     One(ServerConfig),

@@ -113,6 +113,6 @@ impl<N: Node> Member<N> {
 
     async fn cluster(&self, what: &'static str, within: Duration) -> Result<Value, CallError> {
         let arguments = vec![Value::from_static_str(what)];
-        self.node.run(None, Command { name: "CLUSTER", arguments }, within, Ok).await
+        self.node.run(None, Command::new("CLUSTER", arguments), within, Ok).await
     }
 }

@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use super::{command, reply::classify};
 use crate::client::{
     ScriptCall, ScriptClient, ScriptReply,
+    circuit_breaker::CircuitBreaker,
     faults::{CallError, Fault},
     node::Command,
     timers,
@@ -41,6 +42,7 @@ use crate::client::{
 pub struct FredClient {
     pool: Pool,
     runtime: Handle,
+    breaker: CircuitBreaker,
 }
 
 impl FredClient {
@@ -69,7 +71,7 @@ impl FredClient {
         }
         let runtime = Handle::try_current()
             .map_err(|_| invalid("there is no Tokio runtime; call this from the client's"))?;
-        Ok(Self { pool, runtime })
+        Ok(Self { pool, runtime, breaker: CircuitBreaker::default() })
     }
 }
 
@@ -84,7 +86,8 @@ impl ScriptClient for FredClient {
             // The library would queue the command, and might send it after its caller has left.
             return Err(CallError::new(Fault::NotSent, "the fred client is not connected"));
         }
-        let reply = command::send(client, None, Command::from(call), within).await;
+        let reply =
+            command::send(client, None, Command::from(call), call.reply_within(within)).await;
         command::reply(reply.map_err(|error| classify(error, "Redis"))?)
     }
 
@@ -98,6 +101,10 @@ impl ScriptClient for FredClient {
 
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
         drop(self.runtime.spawn_blocking(work));
+    }
+
+    fn breaker(&self) -> Option<CircuitBreaker> {
+        Some(self.breaker.clone())
     }
 
     fn supports_batches(&self) -> bool {

@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 4;
 pub(crate) async fn send(
     client: &Client,
     first: Option<&'static str>,
-    Command { name, arguments }: Command,
+    Command { name, arguments, .. }: Command,
     within: Duration,
 ) -> Result<Value, FredError> {
     // The library's own time-out, because it does not send a command any more whose time is over.

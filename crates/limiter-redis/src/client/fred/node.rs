@@ -77,19 +77,20 @@ impl FredNode {
         let Some((client, number, patient_until)) = self.client() else {
             return Err(self.not_connected());
         };
-        let left = loop {
+        let silence = command.silence;
+        let reply_within = loop {
             let left = within.saturating_sub(start.elapsed());
             let is_connected = client.state() == ClientState::Connected;
             if left.is_zero() || !is_connected && Instant::now() >= patient_until {
                 return Err(self.not_connected());
             }
             if is_connected {
-                break left;
+                break left.max(silence.saturating_sub(start.elapsed()));
             }
             // The library would queue the command, and might send it after its caller has left.
             drop(timeout(left.min(POLL_INTERVAL), client.wait_for_connect()).await);
         };
-        let result = command::send(&client, first, command, left).await;
+        let result = command::send(&client, first, command, reply_within).await;
         let result = result.map_err(|error| classify(error, &self.name)).and_then(read);
         let fault = result.as_ref().err().map(CallError::fault);
         self.note(number, start, fault);
@@ -132,7 +133,7 @@ impl FredNode {
         let (client, number) = (current.started.client.clone(), current.number);
         let node = self.clone();
         drop(self.settings.runtime.spawn(async move {
-            let ping = Command { name: "PING", arguments: Vec::new() };
+            let ping = Command::new("PING", Vec::new());
             let reply = command::send(&client, None, ping, PATIENCE / 2).await;
             // An error reply is a reply.
             let fault = reply.err().map(|error| classify(error, "").fault());
@@ -187,6 +188,10 @@ impl Node for FredNode {
 
     fn is_connected(&self) -> bool {
         self.lock().is_connected()
+    }
+
+    fn replace_connection(&self) {
+        self.lock().must_be_replaced = true;
     }
 
     fn without_reconnecting(&self) -> Self {

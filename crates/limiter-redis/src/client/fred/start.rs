@@ -126,7 +126,7 @@ async fn attend(client: Client, mut connected: Receiver<Server>, settings: NodeS
     let NodeSettings { name, provider, last_failure, .. } = settings;
     let renewal = provider.as_ref().map_or(Duration::MAX, |provider| provider.renewal);
     let run = async |name: &'static str, arguments: Vec<Value>| {
-        send(&client, None, Command { name, arguments }, PATIENCE).await
+        send(&client, None, Command::new(name, arguments), PATIENCE).await
     };
     loop {
         match (timeout(renewal, connected.recv()).await, &provider) {

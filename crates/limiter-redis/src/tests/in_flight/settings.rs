@@ -28,7 +28,6 @@ fn invalid_settings_are_errors_that_quote_them() {
         (world.builder(1).deadline(Duration::ZERO), "invalid deadline 0ns"),
         (world.builder(1).prefix(""), "invalid key prefix"),
         (world.builder(1).key_secret("short"), "invalid key secret"),
-        (world.builder(1).breaker(0, Duration::from_millis(100)), "breaker with 0 failures"),
     ] {
         let error = builder.build_on(world.client()).err().expect(message);
         assert!(error.to_string().contains(message), "{error}");

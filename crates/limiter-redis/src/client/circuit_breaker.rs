@@ -1,0 +1,243 @@
+//! The circuit breaker of a connection.
+
+use std::{
+    fmt,
+    ops::RangeInclusive,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use limiter_core::{Clock, Error, ErrorKind, SystemClock};
+
+use super::{
+    breaker::{self, Breaker, Change},
+    faults::{CallError, Fault},
+};
+
+/// Refuses calls at once while a server returns nothing, so that requests don't wait for it.
+///
+/// It belongs to a connection: all limiters on one [`Connection`](crate::Connection) share it, and those on
+/// clones of a `FredClient`. In a cluster each node has one of its own. It opens when for the
+/// time of *silence*, 250 ms by default, calls got no reply, could not be sent, or got what is no reply of Redis. An
+/// error reply is a reply. While it is open, one call every 100 ms probes the server. The first reply closes it.
+///
+/// A client of your own can have one for all limiters on its clones, by [`ScriptClient::breaker`](crate::ScriptClient::breaker). Otherwise each
+/// limiter on it has one.
+///
+/// ```
+/// use std::time::Duration;
+/// use limiter_core::SystemClock;
+/// use limiter_redis::CircuitBreaker;
+///
+/// # fn main() -> Result<(), limiter_core::Error> {
+/// let breaker = CircuitBreaker::new(Duration::from_millis(500), SystemClock::new())?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct CircuitBreaker(Arc<Shared>);
+
+struct Shared {
+    silence: Duration,
+    clock: Arc<dyn Clock>,
+    servers: [OfServer; SERVERS],
+    /// How many are open.
+    open: AtomicUsize,
+    watchers: Mutex<Watchers>,
+}
+
+#[derive(Debug)]
+struct OfServer {
+    breaker: Breaker,
+    /// Why it is open.
+    cause: ArcSwapOption<String>,
+}
+
+/// Servers with larger numbers share the breaker of another server.
+const SERVERS: usize = 32;
+
+/// What learns of changes, such as the events of a limiter.
+pub(crate) trait Watch: Send + Sync {
+    /// Called for each change, and again for each call that fails while the breaker is open, with the address of the
+    /// server if there are several, and the cause.
+    fn breaker(&self, change: Change, node: Option<&Arc<str>>, cause: &str);
+}
+
+#[derive(Default)]
+struct Watchers {
+    all: Vec<Weak<dyn Watch>>,
+    /// Those that have ended are removed when there are more.
+    sweep_at: usize,
+}
+
+/// The number and the name of a server, if there are several.
+pub(crate) type Server = Option<(usize, Arc<str>)>;
+
+/// The permission for one call, and the server that it is for, if there are several.
+#[must_use = "a call's outcome has to be noted"]
+pub(crate) struct Pass {
+    pass: breaker::Pass,
+    server: Server,
+}
+
+impl CircuitBreaker {
+    /// The default time of silence.
+    pub const DEFAULT_SILENCE: Duration = Duration::from_millis(250);
+
+    const RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
+
+    /// Returns a circuit breaker that opens after so long a silence, by this clock.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] if `silence` is not from 10 ms to 10 s.
+    pub fn new(silence: Duration, clock: impl Clock + 'static) -> Result<Self, Error> {
+        let invalid = |why| Error::new(ErrorKind::InvalidSetting, why);
+        Self::check(silence).map_err(invalid)?;
+        Ok(Self::of(silence, Arc::new(clock)))
+    }
+
+    /// Returns what is wrong with a time of silence.
+    pub(crate) fn check(silence: Duration) -> Result<(), String> {
+        let (least, most) = (Self::RANGE.start(), Self::RANGE.end());
+        if Self::RANGE.contains(&silence) {
+            return Ok(());
+        }
+        Err(format!("invalid silence of {silence:?}: use {least:?} to {most:?}"))
+    }
+
+    pub(crate) fn of(silence: Duration, clock: Arc<dyn Clock>) -> Self {
+        let servers = std::array::from_fn(|_| OfServer {
+            breaker: Breaker::new(silence),
+            cause: ArcSwapOption::empty(),
+        });
+        let (open, watchers) = (AtomicUsize::new(0), Mutex::default());
+        Self(Arc::new(Shared { silence, clock, servers, open, watchers }))
+    }
+
+    /// Adds what learns of changes from now on, while it exists.
+    pub(crate) fn watch(&self, watcher: &Weak<dyn Watch>) {
+        let mut watchers = self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        if watchers.all.len() >= watchers.sweep_at {
+            watchers.all.retain(|watcher| watcher.strong_count() > 0);
+            watchers.sweep_at = 2 * watchers.all.len() + 8;
+        }
+        watchers.all.push(Weak::clone(watcher));
+    }
+
+    /// Returns for how long calls fail before it opens.
+    pub(crate) fn silence(&self) -> Duration {
+        self.0.silence
+    }
+
+    /// Returns the error of a call, if it would not be sent now. Its server is only asked for while one is not called.
+    pub(crate) fn refuses(&self, server: impl FnOnce() -> Server) -> Option<CallError> {
+        if self.0.open.load(Relaxed) == 0 {
+            return None;
+        }
+        let server = server();
+        let at = self.at(server.as_ref());
+        at.breaker.refuses(self.0.clock.now()).then(|| at.error(server.as_ref()))
+    }
+
+    /// Returns the permission to send a call now.
+    ///
+    /// # Errors
+    ///
+    /// That it must not be sent.
+    pub(crate) fn pass(&self, server: Server) -> Result<Pass, CallError> {
+        let at = self.at(server.as_ref());
+        match at.breaker.pass(self.0.clock.now()) {
+            Some(pass) => Ok(Pass { pass, server }),
+            None => Err(at.error(server.as_ref())),
+        }
+    }
+
+    /// Notes the outcome of a call: its error, if it failed.
+    pub(crate) fn note(&self, Pass { pass, server }: &Pass, error: Option<&CallError>) {
+        let failed = match error.map(|error| (error, error.fault().server_failed())) {
+            // Says nothing about the server.
+            Some((_, None)) => return,
+            Some((error, Some(true))) => Some(error),
+            _ => None,
+        };
+        let breaker = &self.at(server.as_ref()).breaker;
+        let Some(error) = failed else {
+            return self.changed(breaker.replied(), server.as_ref(), "");
+        };
+        let (now, cause) = (self.0.clock.now(), error.to_string());
+        match &error.called {
+            // The server that has the key has replied, by naming the other one.
+            Some(called) => {
+                self.changed(breaker.replied(), server.as_ref(), "");
+                let change = self.at(Some(called)).breaker.failed_now(now);
+                self.changed(change, Some(called), &cause);
+            }
+            // However long it waited for a connection.
+            None if error.fault() == Fault::NotSent => {
+                self.changed(breaker.failed_now(now), server.as_ref(), &cause);
+            }
+            None => self.changed(breaker.failed(*pass, now), server.as_ref(), &cause),
+        }
+    }
+
+    /// Notes that a caller waited for its answer in vain, whether or not the client's runtime has sent its call.
+    pub(crate) fn timed_out(&self, server: &Server, error: &CallError) {
+        let change = self.at(server.as_ref()).breaker.failed_now(self.0.clock.now());
+        self.changed(change, server.as_ref(), &error.to_string());
+    }
+
+    fn changed(&self, change: Option<Change>, server: Option<&(usize, Arc<str>)>, cause: &str) {
+        let Some(change) = change else { return };
+        match change {
+            Change::Opened => _ = self.0.open.fetch_add(1, Relaxed),
+            Change::Closed => _ = self.0.open.fetch_sub(1, Relaxed),
+            Change::StaysOpen => {}
+        }
+        let is_open = change != Change::Closed;
+        self.at(server).cause.store(is_open.then(|| Arc::new(cause.to_owned())));
+        let watchers = self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<_> = watchers.all.iter().filter_map(Weak::upgrade).collect();
+        // A watcher may log, and a subscriber of logs may use a limiter.
+        drop(watchers);
+        for watcher in all {
+            watcher.breaker(change, server.map(|(_, name)| name), cause);
+        }
+    }
+
+    /// Returns the breaker of a server. The first is for keys whose server is not known, and for clients with one
+    /// server.
+    fn at(&self, server: Option<&(usize, Arc<str>)>) -> &OfServer {
+        let index = server.map_or(0, |(number, _)| 1 + number % (SERVERS - 1));
+        // There is one for each remainder.
+        self.0.servers.get(index).unwrap_or(&self.0.servers[0])
+    }
+}
+
+impl OfServer {
+    /// Returns the error of a call that is not sent, while the circuit breaker is open.
+    fn error(&self, server: Option<&(usize, Arc<str>)>) -> CallError {
+        let node = server.map_or(String::new(), |(_, name)| format!(" at {name}"));
+        let cause = self.cause.load();
+        let cause = cause.as_ref().map_or(String::new(), |cause| format!(": {cause}"));
+        let message = format!("Redis{node} failed recently and is not called{cause}");
+        CallError::new(Fault::NotSent, message)
+    }
+}
+
+impl Default for CircuitBreaker {
+    fn default() -> Self {
+        Self::of(Self::DEFAULT_SILENCE, Arc::new(SystemClock::new()))
+    }
+}
+
+impl fmt::Debug for CircuitBreaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { silence, open, .. } = &*self.0;
+        f.debug_struct("CircuitBreaker").field("silence", silence).field("open", open).finish()
+    }
+}
