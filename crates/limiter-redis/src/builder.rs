@@ -159,8 +159,9 @@ impl Builder {
         self
     }
 
-    /// Sets whether checks that are made at the same moment are sent in one call, where the client
-    /// [supports it](ScriptClient::supports_batches). On by default.
+    /// Sets whether checks that are made at the same moment are sent in one call, with those of other limiters on the
+    /// connection that have the same deadline, where the client [supports it](ScriptClient::supports_batches). On by
+    /// default.
     pub fn batching(mut self, batching: bool) -> Self {
         self.settings.batching = batching;
         self

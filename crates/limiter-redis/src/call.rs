@@ -9,6 +9,8 @@
 pub(crate) mod check;
 pub(crate) mod deadline;
 pub(crate) mod decide;
+pub(crate) mod line;
+mod loads;
 mod outcomes;
 pub(crate) mod peek;
 pub(crate) mod queue;

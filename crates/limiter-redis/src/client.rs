@@ -123,8 +123,8 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
         drop(thread::Builder::new().spawn(work));
     }
 
-    /// Returns the circuit breaker that all limiters on clones of this client share. By default each limiter has one of
-    /// its own.
+    /// Returns the circuit breaker that all limiters on clones of this client share, and with it their calls: clients of
+    /// other servers need another one. By default each limiter has one of its own.
     fn breaker(&self) -> Option<CircuitBreaker> {
         None
     }

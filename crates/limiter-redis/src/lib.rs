@@ -26,7 +26,7 @@
 //! [`RedisLimiter::with_policy`] returns a handle on the same states under another policy, for tiers,
 //! for customers' own quotas and for reloads.
 //!
-//! Checks of one policy that are made at the same moment are sent in one call, if there is one server.
+//! Checks by limiters on one connection that are made at the same moment are sent in one call, if there is one server.
 //! Answers can be awaited on any runtime, or none, and are there by their deadline: a process with limiters has a
 //! thread for their timers, besides the thread of its connections.
 //!

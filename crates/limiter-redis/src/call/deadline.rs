@@ -2,14 +2,19 @@
 
 use std::{
     future::{Future, poll_fn},
+    mem,
     pin::pin,
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
 
 use limiter_core::{Clock, Timestamp};
 
-use super::queue::let_ready_tasks_run;
+use super::{
+    loads::{Load, Loads},
+    queue::let_ready_tasks_run,
+};
 use crate::client::{
     Form, ScriptCall, ScriptClient, ScriptReply,
     faults::{CallError, Fault},
@@ -36,6 +41,11 @@ impl Deadline {
 
     pub(crate) const fn left(self, now: Timestamp) -> Duration {
         self.within.saturating_sub(now.saturating_since(self.since))
+    }
+
+    /// Returns how much time it gives.
+    pub(crate) const fn within(self) -> Duration {
+        self.within
     }
 
     /// Returns when the call was made.
@@ -98,27 +108,34 @@ pub(crate) async fn timeout<C: ScriptClient, F: Future>(
     .await
 }
 
-/// Runs a script by its digest, and by its source if the server does not have it. A reply is awaited until the deadline,
-/// or until the server has been silent for so long.
+/// Runs a script by its digest, and by its source if the server does not have it and no other caller is sending it. A
+/// reply is awaited until the deadline, or until the server has been silent for so long.
 pub(crate) async fn run<C: ScriptClient>(
     client: &C,
     mut call: ScriptCall,
     (deadline, silence): (Deadline, Duration),
+    (loads, server): (&Arc<Loads>, Option<usize>),
     clock: &dyn Clock,
 ) -> Result<ScriptReply, CallError> {
-    let mut last = None;
     call.silence = silence;
-    for form in [Form::Evalsha, Form::Eval] {
+    let (mut has_waited, mut _loading) = (false, None);
+    loop {
         let left = deadline.left(clock.now());
         if left.is_zero() {
             return Err(deadline.no_time());
         }
-        call.form = form;
         match client.run(&call, left).await {
-            Err(error) if error.fault() == Fault::NoScript => last = Some(error),
+            Err(error) if error.fault() == Fault::NoScript && call.form == Form::Evalsha => {
+                call.form = Form::Eval;
+                if !mem::replace(&mut has_waited, true) {
+                    match loads.load(server, &call.script.digest).await {
+                        Load::Send(loading) => _loading = Some(loading),
+                        Load::Again => call.form = Form::Evalsha,
+                    }
+                }
+            }
             Err(error) => return Err(error.in_script(&call.script)),
             result => return result,
         }
     }
-    Err(last.unwrap_or_else(|| deadline.no_time()))
 }

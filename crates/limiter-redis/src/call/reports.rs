@@ -1,6 +1,6 @@
 //! What follows from an outcome: for the circuit breaker of its server, the events, and the caller.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::Arc;
 
 use limiter_core::Timestamp;
 
@@ -14,6 +14,7 @@ use crate::{
         circuit_breaker::Pass,
         faults::{CallError, Fault, Outcome, reported},
     },
+    context::Context,
     events::EventKind,
     handle::Handle,
 };
@@ -27,19 +28,20 @@ impl<C: ScriptClient> Sender<C> {
         sent: Timestamp,
     ) {
         request.has_outcome();
-        let Request { handle, key, .. } = &request;
+        let Request { context, handle, key, .. } = &request;
         if let Err(error) = &outcome
             && request.operation.is_of_caller()
             && !request.is_late
         {
-            self.report(EventKind::StoreError(reported(error)), handle, key);
-            self.report_failure::<O>(error, handle, key);
+            let of = (&**context, &**handle, &**key);
+            self.report_of(EventKind::StoreError(reported(error)), of);
+            self.report_failure::<O>(error, of);
         }
         // Not by a reply that came too late for its caller.
         if O::DECIDES && outcome.is_ok() && !request.caller.is_closed() {
-            self.context.outage_log.ends(handle.policy.name(), || self.node_of(key));
+            context.outage_log.ends(handle.policy.name(), || self.node_of(key));
         }
-        O::note(&request, &self.context, sent, &mut outcome);
+        O::note(&request, context, sent, &mut outcome);
         request.answer(outcome);
     }
 
@@ -54,12 +56,13 @@ impl<C: ScriptClient> Sender<C> {
     }
 
     /// Answers requests that the circuit breaker does not let pass.
-    pub(super) fn refuse<O: Operation>(&self, requests: Vec<Request<O>>, error: CallError) {
-        let error = self.short_circuited(error, requests.len());
+    pub(super) fn refuse<O: Operation>(&self, requests: Vec<Request<O>>, error: &Arc<CallError>) {
         for mut request in requests {
             // The cause of a call that is not sent again because it has opened the breaker.
-            let error = request.not_executed.take().unwrap_or_else(|| Arc::clone(&error));
-            self.report_failure::<O>(&error, &request.handle, &request.key);
+            let error = request.not_executed.take().unwrap_or_else(|| Arc::clone(error));
+            let Request { context, handle, key, .. } = &request;
+            context.events.tally.short_circuited.add();
+            self.report_failure::<O>(&error, (context, handle, key));
             request.answer(Err(error));
         }
     }
@@ -68,11 +71,10 @@ impl<C: ScriptClient> Sender<C> {
     pub(super) fn report_failure<O: Operation>(
         &self,
         error: &Arc<CallError>,
-        handle: &Handle,
-        key: &[u8],
+        of: (&Context, &Handle, &[u8]),
     ) {
         if let Some(kind) = O::failure(error) {
-            self.report(kind, handle, key);
+            self.report_of(kind, of);
         }
     }
 
@@ -89,7 +91,12 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Counts an event, and reports it to the observer.
     pub(crate) fn report(&self, kind: EventKind, handle: &Handle, key: &[u8]) {
-        self.context.events.report(kind, handle.policy.name(), || self.node_of(key));
+        self.report_of(kind, (&self.context, handle, key));
+    }
+
+    /// Counts an event of a limiter on the connection, and reports it to its observer.
+    fn report_of(&self, kind: EventKind, (context, handle, key): (&Context, &Handle, &[u8])) {
+        context.events.report(kind, handle.policy.name(), || self.node_of(key));
     }
 
     /// Logs that the store has not decided a check.
@@ -103,16 +110,9 @@ impl<C: ScriptClient> Sender<C> {
         self.breaker.refuses(|| self.client.server_of(key)).is_none()
     }
 
-    /// Counts operations that the circuit breaker refused with this error.
-    pub(super) fn short_circuited(&self, error: CallError, operations: usize) -> Arc<CallError> {
-        // There are at most `MAX_UNDER_WAY`.
-        self.context.events.tally.short_circuited.add_many(operations as u64);
-        Arc::new(error)
-    }
-
     /// Stops sending batches, because the server is a node of a cluster.
     pub(crate) fn stop_batches(&self, key: &[u8]) {
-        if self.batches.swap(false, Relaxed) {
+        if self.line.becomes_node_of_cluster() {
             let (policy, node) = (self.context.policy.name(), self.node_of(key));
             let node = node.as_deref();
             tracing::warn!(

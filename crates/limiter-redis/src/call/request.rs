@@ -74,6 +74,8 @@ pub(crate) struct Request<O: Operation> {
     pub(crate) operation: O,
     /// The key of the subject's hash.
     pub(crate) key: Bytes,
+    /// The limiter's.
+    pub(crate) context: Arc<Context>,
     /// The policy of the operation.
     pub(crate) handle: Arc<Handle>,
     pub(crate) deadline: Deadline,

@@ -4,10 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{
-            AtomicBool,
-            Ordering::{AcqRel, Relaxed},
-        },
+        atomic::{AtomicBool, Ordering::AcqRel},
     },
     time::Duration,
 };
@@ -19,8 +16,9 @@ use tokio::sync::oneshot;
 use super::{
     check::Check,
     deadline::{Deadline, run, timeout},
+    line::Line,
     outcomes::outcomes,
-    queue::{Queue, QueueClaim, let_ready_tasks_run},
+    queue::{QueueClaim, let_ready_tasks_run},
     request::{MAX_UNDER_WAY, Operation, Request, UnderWay, call_of},
 };
 use crate::{
@@ -41,23 +39,19 @@ pub(crate) struct Sender<C> {
     pub(crate) context: Arc<Context>,
     pub(crate) breaker: CircuitBreaker,
     pub(crate) under_way: Arc<UnderWay>,
-    /// The checks that wait to be sent.
-    queue: Arc<Queue<Request<Check>>>,
-    /// Whether checks are sent in batches: not after the server refused one with `CROSSSLOT`.
-    pub(super) batches: AtomicBool,
+    /// Shared by the limiters on the connection.
+    pub(crate) line: Arc<Line>,
 }
 
 pub(crate) const RUNTIME_ENDED: &str = "the runtime was shut down while the answer was awaited";
 
 impl<C: ScriptClient> Sender<C> {
     pub(crate) fn new(client: C, breaker: CircuitBreaker, context: Context) -> Self {
-        let batching = context.settings.batching;
         Self {
-            breaker,
             under_way: Arc::default(),
-            queue: Arc::default(),
-            batches: AtomicBool::new(batching && client.supports_batches()),
+            line: breaker.line(),
             context: Arc::new(context),
+            breaker,
             client,
         }
     }
@@ -74,9 +68,9 @@ impl<C: ScriptClient> Sender<C> {
         let charge = Charge { cost, wanted, route: handle.plan.route(wanted) };
         let check = Check { charge, ticket: self.context.denials.ticket(key) };
         self.ask(handle, key, check, |request| {
-            if !self.batches.load(Relaxed) {
+            if !self.context.settings.batching || !self.may_span_slots() {
                 self.spawn(vec![request]);
-            } else if let Some(claim) = self.queue.push(request) {
+            } else if let Some(claim) = self.line.queue.push(request) {
                 self.client.spawn(Arc::clone(self).send_queued(claim));
             }
         })
@@ -95,10 +89,7 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Returns whether a call may have keys in several slots, also if checks are not sent in batches.
     pub(crate) fn may_span_slots(&self) -> bool {
-        match self.context.settings.batching {
-            true => self.batches.load(Relaxed),
-            false => self.client.supports_batches(),
-        }
+        self.client.supports_batches() && !self.line.is_node_of_cluster()
     }
 
     /// Makes a request, and logs why the store has not decided it.
@@ -129,8 +120,9 @@ impl<C: ScriptClient> Sender<C> {
     ) -> Outcome<O::Output> {
         // First of all, so that nothing is allocated for a call that is not made.
         if let Some(error) = self.breaker.refuses(|| self.client.server_of(key)) {
-            let error = self.short_circuited(error, 1);
-            self.report_failure::<O>(&error, handle, key);
+            self.context.events.tally.short_circuited.add();
+            let error = Arc::new(error);
+            self.report_failure::<O>(&error, (&self.context, handle, key));
             return Err(error);
         }
         let deadline = Deadline::after(self.context.settings.deadline, self.context.now());
@@ -148,6 +140,7 @@ impl<C: ScriptClient> Sender<C> {
                 start(Request {
                     operation,
                     key: key.clone(),
+                    context: Arc::clone(&self.context),
                     handle: Arc::clone(handle),
                     deadline,
                     not_executed: None,
@@ -171,20 +164,23 @@ impl<C: ScriptClient> Sender<C> {
         let failed = Arc::new(failed);
         if is_of_caller && !is_reported.swap(true, AcqRel) {
             self.report(EventKind::StoreError(reported(&failed)), handle, key);
-            self.report_failure::<O>(&failed, handle, key);
+            self.report_failure::<O>(&failed, (&self.context, handle, key));
         }
         Err(failed)
     }
 
-    /// Sends the checks that wait, after all tasks that are ready could add theirs: those of one script in one call.
+    /// Sends the checks that wait, after all tasks that are ready could add theirs: those of one script and with equal
+    /// deadlines in one call, whatever their limiters.
     async fn send_queued(self: Arc<Self>, claim: QueueClaim<Request<Check>>) {
         let_ready_tasks_run().await;
         let mut requests = claim.take();
-        let route = |request: &Request<Check>| request.operation.charge.route;
-        requests.sort_by_key(route);
-        let most = requests.first().map_or(1, |first| first.handle.plan.max_batch());
-        while let Some(last) = requests.last().map(route) {
-            let of_others = requests.partition_point(|request| route(request) < last);
+        let kind =
+            |request: &Request<Check>| (request.operation.charge.route, request.deadline.within());
+        requests.sort_by_key(kind);
+        while let Some(last) = requests.last().map(kind) {
+            let of_others = requests.partition_point(|request| kind(request) < last);
+            let alike = requests.get(of_others..).unwrap_or_default().iter();
+            let most = alike.map(|request| request.handle.plan.max_batch()).min().unwrap_or(1);
             // The last ones first, because Tokio runs the task that was spawned last first.
             match of_others.max(requests.len().saturating_sub(most)) {
                 0 => return self.send(requests).await,
@@ -218,13 +214,14 @@ impl<C: ScriptClient> Sender<C> {
             let pass = match self.breaker.pass(self.client.server_of(&key)) {
                 Ok(pass) => pass,
                 Err(error) => {
-                    self.refuse(requests, error);
+                    self.refuse(requests, &Arc::new(error));
                     continue;
                 }
             };
             let call = call_of(first, &requests);
             let until = (deadline, self.breaker.silence());
-            let result = run(&self.client, call, until, self.context.clock()).await;
+            let scripts = (&self.line.loads, pass.server());
+            let result = run(&self.client, call, until, scripts, self.context.clock()).await;
             if requests.len() > 1 && result.as_ref().is_err_and(is_cross_slot) {
                 self.breaker.note(&pass, result.as_ref().err());
                 self.stop_batches(&key);

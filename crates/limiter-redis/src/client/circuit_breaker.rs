@@ -1,10 +1,11 @@
 //! The circuit breaker of a connection.
 
 use std::{
+    any::Any,
     fmt,
     ops::RangeInclusive,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -20,12 +21,12 @@ use super::{
 
 /// Refuses calls at once while a server returns nothing, so that requests don't wait for it.
 ///
-/// It belongs to a connection: all limiters on one [`Connection`](crate::Connection) share it, and those on
+/// It belongs to a connection to one server or cluster: all limiters on one [`Connection`](crate::Connection) share it, and those on
 /// clones of a `FredClient`. In a cluster each node has one of its own. It opens when for the
 /// time of *silence*, 250 ms by default, calls got no reply, could not be sent, or got what is no reply of Redis. An
 /// error reply is a reply. While it is open, one call every 100 ms probes the server. The first reply closes it.
 ///
-/// A client of your own can have one for all limiters on its clones, by [`ScriptClient::breaker`](crate::ScriptClient::breaker). Otherwise each
+/// The limiters that share it also share calls. So a client of your own can have one for all limiters on its clones, by [`ScriptClient::breaker`](crate::ScriptClient::breaker). Otherwise each
 /// limiter on it has one.
 ///
 /// ```
@@ -48,6 +49,8 @@ struct Shared {
     /// How many are open.
     open: AtomicUsize,
     watchers: Mutex<Watchers>,
+    /// What the limiters on the connection share besides.
+    line: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 #[derive(Debug)]
@@ -84,6 +87,13 @@ pub(crate) struct Pass {
     server: Server,
 }
 
+impl Pass {
+    /// Returns the number of the server, if there are several.
+    pub(crate) fn server(&self) -> Option<usize> {
+        self.server.as_ref().map(|(number, _)| *number)
+    }
+}
+
 impl CircuitBreaker {
     /// The default time of silence.
     pub const DEFAULT_SILENCE: Duration = Duration::from_millis(250);
@@ -116,7 +126,8 @@ impl CircuitBreaker {
             cause: ArcSwapOption::empty(),
         });
         let (open, watchers) = (AtomicUsize::new(0), Mutex::default());
-        Self(Arc::new(Shared { silence, clock, servers, open, watchers }))
+        let line = OnceLock::new();
+        Self(Arc::new(Shared { silence, clock, servers, open, watchers, line }))
     }
 
     /// Adds what learns of changes from now on, while it exists.
@@ -127,6 +138,12 @@ impl CircuitBreaker {
             watchers.sweep_at = 2 * watchers.all.len() + 8;
         }
         watchers.all.push(Weak::clone(watcher));
+    }
+
+    /// Returns what the limiters on the connection share besides, which has the same type for all of them.
+    pub(crate) fn line<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let line = self.0.line.get_or_init(|| Arc::new(T::default()));
+        Arc::clone(line).downcast().unwrap_or_default()
     }
 
     /// Returns for how long calls fail before it opens.

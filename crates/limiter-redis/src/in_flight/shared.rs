@@ -17,13 +17,14 @@ use super::{expiry::Expiry, ids::Ids, leave::Waiting, permit_state::PermitState,
 use crate::{
     call::{
         deadline::{Deadline, run, timeout},
+        line::Line,
         queue::Queue,
         request::{MAX_UNDER_WAY, UnderWay},
         sender::RUNTIME_ENDED,
     },
     client::{
         ScriptCall, ScriptClient, ScriptReply,
-        circuit_breaker::CircuitBreaker,
+        circuit_breaker::{CircuitBreaker, Pass},
         faults::{CallError, Fault, Outcome, reported},
         slot,
     },
@@ -47,6 +48,7 @@ pub(crate) struct Shared<C> {
     pub(super) events: Arc<Events>,
     pub(super) outage_log: Arc<OutageLog>,
     pub(super) breaker: CircuitBreaker,
+    pub(super) line: Arc<Line>,
     pub(super) under_way: Arc<UnderWay>,
     pub(super) ids: Ids,
     /// The number of the next id.
@@ -87,6 +89,7 @@ impl<C: ScriptClient> Shared<C> {
             keys,
             events,
             outage_log,
+            line: breaker.line(),
             breaker,
             under_way: Arc::default(),
             ids: Ids::new(&hasher),
@@ -201,7 +204,8 @@ impl<C: ScriptClient> Shared<C> {
                 Err(_) if gate == Gate::Open => None,
                 Err(error) => return (Err(self.short_circuited(error)), None),
             };
-            let result = run(&self.client, call.clone(), (deadline, silence), clock).await;
+            let scripts = (&self.line.loads, pass.as_ref().and_then(Pass::server));
+            let result = run(&self.client, call.clone(), (deadline, silence), scripts, clock).await;
             if let Some(pass) = pass {
                 self.breaker.note(&pass, result.as_ref().err());
             }

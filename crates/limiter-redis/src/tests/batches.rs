@@ -1,8 +1,8 @@
 //! Checks that are made at the same moment are decided as if they were made one after the other.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, future::try_join_all};
 use limiter_core::{Algorithm, Cost, Policy, Timestamp};
 use limiter_test::{policies::any_policy, properties, subject::Subject};
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
@@ -57,4 +57,30 @@ fn the_check_of_a_caller_who_leaves_before_it_is_sent_is_not_sent() {
     }
     let decision = store.block_on(limiter.check("key")).unwrap();
     assert_eq!((decision.is_admitted(), decision.remaining()), (true, 2));
+}
+
+/// Each limiter had a queue of its own, so that twenty limiters sent twenty calls.
+#[test]
+fn limiters_on_one_client_share_calls() {
+    let store = Store::new();
+    let policy = |name: &str| Policy::parse(name, "1/min").unwrap();
+    let limiter = |name: &str, deadline| {
+        store.limiter_with(&unique(), &policy(name), |it| it.deadline(deadline))
+    };
+    let short = Duration::from_millis(20);
+    let limiters: Vec<_> =
+        (0..20).map(|number| limiter(&number.to_string(), Duration::from_secs(1))).collect();
+    let others = [limiter("hasty", short), limiter("hasty", short)];
+    store.client.sent();
+    let all = limiters.iter().chain(&others);
+    let checks: Vec<_> = all.clone().map(|limiter| limiter.check("alice")).collect();
+    let decisions = store.block_on(try_join_all(checks)).unwrap();
+    assert!(decisions.iter().all(limiter_core::Decision::is_admitted));
+    // A call has one deadline.
+    assert_eq!(store.client.sent().len(), 2);
+    for limiter in all {
+        assert!(!store.block_on(limiter.check("alice")).unwrap().is_admitted());
+        let counters = limiter.counters();
+        assert_eq!((counters.admitted, counters.refused), (1, 1));
+    }
 }

@@ -42,3 +42,25 @@ fn the_script_is_not_sent_when_the_deadline_is_over() {
     assert_eq!(calls.len(), 1);
     assert_eq!(failed, Some(ErrorKind::Unavailable));
 }
+
+/// Each of many calls sent the source.
+#[test]
+fn of_many_callers_one_sends_the_script() {
+    let store = Store::on_cluster();
+    let policy = Policy::gcra("test", Quota::per_second(1));
+    let seconds = |seconds| Duration::from_secs(seconds);
+    let limiter = store.limiter_with(&unique(), &policy, |builder| builder.deadline(seconds(5)));
+    store.client.set_up(|server| {
+        server.execute(&["SCRIPT", "FLUSH"], 0);
+    });
+    store.client.set_fate(|_| Fate::Late(TAKES));
+    let checks: Vec<_> = (0..50).map(|_| store.start(limiter.check("alice"))).collect();
+    for _ in 0..3 {
+        store.pass(TAKES);
+    }
+    let admitted = checks.iter().filter(|check| check.take().unwrap().unwrap().is_admitted());
+    assert_eq!(admitted.count(), 1);
+    let calls = store.client.sent();
+    assert_eq!(calls.iter().filter(|sent| sent.command == "EVAL").count(), 1);
+    assert_eq!(calls.len(), 50 + 1 + 49);
+}
