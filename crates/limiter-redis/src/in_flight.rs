@@ -8,6 +8,7 @@
 pub(crate) mod builder;
 mod expiry;
 mod fallback;
+mod full;
 mod ids;
 mod leave;
 mod leaves;
@@ -27,7 +28,7 @@ use std::{
 use bytes::Bytes;
 use limiter_core::{
     Entry, Error, ErrorKind, InFlightLimiter, InFlightPermit, Key, LimiterFuture, LimiterId,
-    Occupancy, check_in_flight,
+    Occupancy, Source, check_in_flight,
 };
 
 use self::{leave::Leave, permit::Permit, permit_state::PermitState, shared::Shared};
@@ -44,9 +45,11 @@ use crate::{
 
 /// Limits how many requests of a key are in flight at once, in all processes that use the same server, prefix and name.
 ///
-/// A request costs two calls: one when it enters, and one when its permit is dropped, which nobody waits for. A permit
-/// that is held for longer than a third of its [expiry](crate::RedisInFlightBuilder::expires_after) is renewed, with
-/// all others of this process in one call, in a cluster one for each slot.
+/// A request costs two calls: one when it enters, and one when its permit is dropped, which nobody waits for. One that is
+/// refused costs one, and others of the key are refused without a call until this process gives one of its permits back,
+/// for 100 ms at most. A permit that is held for longer than a third of its
+/// [expiry](crate::RedisInFlightBuilder::expires_after) is renewed, with others of this process in calls of 200, one after
+/// the other on each node, in a cluster one for each key.
 ///
 /// A permit is [lost](limiter_core::InFlightPermit::is_lost) if the store can't be reached for nearly the expiry, or if
 /// the process was stopped for as long, because another request may then have its place. Requests whose permits are not
@@ -181,21 +184,28 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     async fn enter(self: Arc<Self>, key: Bytes, limit: u32) -> Result<Entry, Error> {
+        if let Some(held) = self.full.find(&key, limit, self.now()) {
+            self.events.tally.cached.add();
+            return Ok(Entry::refused(Occupancy::new(held, limit).with_source(Source::Cache)));
+        }
+        let ticket = self.full.ticket(&key);
         // Before the request is sent, so that a permit whose reply is lost can be given back.
         let number = self.next.fetch_add(1, Relaxed);
         let id = self.ids.id(number);
         let call = Scripts::shared().enter(key.clone(), id, limit, self.expiry.0);
         let of_task = key.clone();
-        let outcome = self.ask(&key, call, move |shared, outcome, sent| {
-            let reply = outcome.and_then(|reply| EnterReply::read(&reply).map_err(Arc::new));
-            if let Err(error) = &reply
+        let outcome = self.ask(&key, (call, EnterReply::read), move |shared, outcome, sent| {
+            if let Err(error) = &outcome
                 && error.fault().kind() != ErrorKind::Unavailable
             {
                 // It may have been taken.
                 let (key, until) = (of_task.clone(), shared.expiry.forgotten(sent));
                 shared.leave([Leave { key, number, until, is_lost: false }]);
             }
-            let reply = reply?;
+            let reply = outcome?;
+            if !reply.is_admitted {
+                shared.full.insert(ticket, &of_task, (limit, reply.held), (sent, shared.now()));
+            }
             let permit = reply.is_admitted.then(|| {
                 let held = PermitState::new(number, of_task, limit, shared.expiry.ends(sent));
                 if shared.table.insert(&held, sent) {
@@ -261,8 +271,7 @@ impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
             let key = key?;
             let expiry = shared.expiry.0;
             let call = Scripts::shared().enter(key.clone(), Bytes::new(), limit, expiry);
-            let read = |reply| EnterReply::read(&reply).map_err(Arc::new);
-            match shared.ask(&key, call, move |_, outcome, _| outcome.and_then(read)).await {
+            match shared.ask(&key, (call, EnterReply::read), |_, outcome, _| outcome).await {
                 Ok(reply) => Ok(Occupancy::new(reply.held, limit)),
                 Err(error) => shared.peek_without_store(&key, limit, shared.named(error)),
             }
@@ -274,7 +283,11 @@ impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
         LimiterFuture::pending(async move {
             let key = key?;
             let call = Scripts::shared().delete(key.clone());
-            let outcome = shared.ask(&key, call, |_, outcome, _| outcome.map(drop));
+            let of_task = key.clone();
+            let outcome = shared.ask(&key, (call, |_| Ok(())), move |shared, outcome, _| {
+                shared.full.comes_back(&of_task);
+                outcome
+            });
             outcome.await.map_err(|error| shared.named(error))
         })
     }

@@ -23,7 +23,7 @@ impl Line {
     }
 
     /// Notes that it has, and returns whether this is new.
-    pub(super) fn becomes_node_of_cluster(&self) -> bool {
+    pub(crate) fn becomes_node_of_cluster(&self) -> bool {
         !self.is_node_of_cluster.swap(true, Relaxed)
     }
 }

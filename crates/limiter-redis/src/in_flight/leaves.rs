@@ -58,8 +58,11 @@ impl<C: ScriptClient> Shared<C> {
         let key = Bytes::clone(key);
         let call = Scripts::shared().leave(ids.iter().map(|(key, ids)| (*key, ids.as_slice())));
         let deadline = Deadline::after(self.expiry.call(), self.now());
-        let (outcome, _) = self.call(&key, call, deadline, (Gate::Breaker, Duration::ZERO)).await;
-        let outcome = outcome.and_then(|reply| read_leave(&reply, ids.len()).map_err(Arc::new));
+        let read = |reply: &_| read_leave(reply, ids.len());
+        let (outcome, _) =
+            self.call(&key, (call, read), deadline, (Gate::Breaker, Duration::ZERO)).await;
+        // A request may have been refused before the call was executed.
+        ids.iter().for_each(|(key, _)| self.full.comes_back(key));
         let Err(error) = outcome else { return };
         if !self.stops_spanning(&error) {
             let pause = group.iter().map(|waiting| waiting.pause).max().unwrap_or(FIRST_PAUSE);

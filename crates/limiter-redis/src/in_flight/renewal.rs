@@ -1,6 +1,7 @@
 //! Renews permits that are held for longer than a third of their expiry, and sees which are lost.
 
 use std::{
+    collections::{BTreeMap, VecDeque},
     mem,
     sync::{Arc, Weak},
     time::Duration,
@@ -34,12 +35,19 @@ impl<C: ScriptClient> Shared<C> {
         self.client.spawn(watch.run());
     }
 
-    /// Starts a renewal for each group of permits that can share a call.
+    /// Starts to renew permits: on each node by one call after the other, so that other commands don't wait for long.
     fn renew(self: &Arc<Self>, due: Vec<Arc<PermitState>>) {
+        let mut nodes: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
         for group in self.groups(due, |held| &held.key) {
+            let key = group.first().map_or(&[][..], |held| &held.key);
+            let node = self.client.server_of(key).map(|(number, _)| number);
+            nodes.entry(node).or_default().push_back(group);
+        }
+        for groups in nodes.into_values() {
             let operating = self.under_way.begin();
-            let renewal = Renewal { shared: Arc::clone(self), group, operating };
-            self.client.spawn(renewal.run());
+            let renewals =
+                Renewals { shared: Arc::clone(self), groups, group: Vec::new(), operating };
+            self.client.spawn(renewals.run());
         }
     }
 }
@@ -51,32 +59,25 @@ struct Watch<C: ScriptClient> {
 }
 
 impl<C: ScriptClient> Watch<C> {
-    /// Renews all permits that are old enough at the same moments, so that they share calls.
+    /// Renews permits that are old enough, all at the same moments, so that they share calls.
     async fn run(mut self) {
-        let mut due = None;
         loop {
             let Some(shared) = self.shared.upgrade() else { return };
-            let (now, period) = (shared.now(), shared.expiry.period());
-            let at = due.unwrap_or_else(|| now.saturating_add(period));
-            let is_due = now >= at;
+            let now = shared.now();
             // Until the renewals have begun.
             let operating = shared.under_way.begin();
-            let (Changes { due: permits, leaves, lost, .. }, ends) =
-                shared.table.advance(now, is_due);
+            let (Changes { due, leaves, lost, .. }, next) = shared.table.advance(now);
             if lost > 0 {
                 let key = leaves.first().map(|leave| leave.key.clone()).unwrap_or_default();
                 shared.report_lost(lost, &key, BY_CLOCK);
             }
             shared.leave(leaves);
-            shared.renew(permits);
-            let Some(ends) = ends else {
+            shared.renew(due);
+            let Some(next) = next else {
                 self.is_over = true;
                 return;
             };
-            let next = at.saturating_add(if is_due { period } else { Default::default() });
-            let next = if next > now { next } else { now.saturating_add(period) };
-            due = Some(next);
-            let sleep = shared.client.sleep(next.min(ends).saturating_since(now));
+            let sleep = shared.client.sleep(next.saturating_since(now));
             // Its permits keep the limiter.
             drop((operating, shared));
             sleep.await;
@@ -92,31 +93,35 @@ impl<C: ScriptClient> Drop for Watch<C> {
     }
 }
 
-/// The renewal of permits that share a call, which is repeated until it succeeds or none is left.
-struct Renewal<C: ScriptClient> {
+/// The renewals of a node's permits, each repeated until it succeeds or none of its permits is left.
+struct Renewals<C: ScriptClient> {
     shared: Arc<Shared<C>>,
+    /// Those that wait.
+    groups: VecDeque<Vec<Arc<PermitState>>>,
+    /// The permits of the call that is outstanding.
     group: Vec<Arc<PermitState>>,
-    /// While a call is under way, because permits that are dropped meanwhile are given back after it.
+    /// While calls are under way, because permits that are dropped meanwhile are given back after them.
     operating: Option<Operating>,
 }
 
-impl<C: ScriptClient> Renewal<C> {
+impl<C: ScriptClient> Renewals<C> {
     async fn run(mut self) {
-        loop {
-            let Some(first) = self.group.first() else { return };
-            let (shared, key) = (Arc::clone(&self.shared), first.key.clone());
-            let error = self.attempt().await;
-            let Some(error) = error else { return };
+        while let Some(group) = self.groups.pop_front() {
+            let shared = Arc::clone(&self.shared);
+            self.group = shared.table.begin(&group, shared.now());
+            let Some(first) = self.group.first() else { continue };
+            let key = first.key.clone();
+            let Some(error) = self.attempt().await else { continue };
             shared.report(EventKind::StoreError(reported(&error)), &key);
+            let again = mem::take(&mut self.group);
+            if shared.stops_spanning(&error) {
+                self.groups.extend(shared.groups(again, |held| &held.key));
+                continue;
+            }
+            self.groups.push_back(again);
             self.operating = None;
-            if !shared.stops_spanning(&error) {
-                shared.client.sleep(shared.expiry.pause()).await;
-            }
+            shared.client.sleep(shared.expiry.pause()).await;
             self.operating = shared.under_way.begin();
-            self.group = shared.table.resume(&mem::take(&mut self.group), shared.now());
-            if error.fault() == crate::Fault::CrossSlot {
-                return shared.renew(mem::take(&mut self.group));
-            }
         }
     }
 
@@ -136,11 +141,11 @@ impl<C: ScriptClient> Renewal<C> {
         let deadline = Deadline::after(shared.expiry.call(), shared.now());
         shared.events.tally.renewals.add();
         let key = self.group.first().map(|held| held.key.clone()).unwrap_or_default();
-        let (outcome, sent) = shared.call(&key, call, deadline, (Gate::Open, Duration::ZERO)).await;
-        let sent = sent.unwrap_or(deadline.since());
         let number = self.group.len();
-        let outcome: Outcome<_> =
-            outcome.and_then(|reply| Renewed::read(&reply, number).map_err(Arc::new));
+        let read = |reply: &_| Renewed::read(reply, number);
+        let (outcome, sent): (Outcome<_>, _) =
+            shared.call(&key, (call, read), deadline, (Gate::Open, Duration::ZERO)).await;
+        let sent = sent.unwrap_or(deadline.since());
         let (renewed, error) = match outcome {
             Ok(replies) => {
                 let mut error = None;
@@ -163,11 +168,11 @@ impl<C: ScriptClient> Renewal<C> {
     }
 }
 
-impl<C: ScriptClient> Drop for Renewal<C> {
+impl<C: ScriptClient> Drop for Renewals<C> {
     fn drop(&mut self) {
         // Some are left if the task was dropped with its runtime.
-        if !self.group.is_empty() {
-            self.shared.leave(self.shared.table.abandon(&self.group));
+        for group in self.groups.iter().chain([&self.group]).filter(|group| !group.is_empty()) {
+            self.shared.leave(self.shared.table.abandon(group));
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What the handles of a limiter and its permits share, and their calls to the store.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -13,7 +12,9 @@ use bytes::Bytes;
 use limiter_core::{Error, LimiterId, Timestamp};
 use tokio::sync::oneshot;
 
-use super::{expiry::Expiry, ids::Ids, leave::Waiting, permit_state::PermitState, table::Table};
+use super::{
+    expiry::Expiry, full::Full, ids::Ids, leave::Waiting, permit_state::PermitState, table::Table,
+};
 use crate::{
     call::{
         deadline::{Deadline, run, timeout},
@@ -26,7 +27,6 @@ use crate::{
         ScriptCall, ScriptClient, ScriptReply,
         circuit_breaker::{CircuitBreaker, Pass},
         faults::{CallError, Fault, Outcome, reported},
-        slot,
     },
     context::Settings,
     events::{EventKind, Events},
@@ -34,8 +34,8 @@ use crate::{
     outage_log::OutageLog,
 };
 
-/// How many permits a call has at most, so that other commands on the server wait a few milliseconds at most.
-pub(crate) const MAX_PERMITS: usize = 2_000;
+/// How many permits a call has at most, so that other commands on the server wait for a millisecond or two at most.
+pub(crate) const MAX_PERMITS: usize = 200;
 
 pub(crate) struct Shared<C> {
     pub(super) client: C,
@@ -54,10 +54,9 @@ pub(crate) struct Shared<C> {
     /// The number of the next id.
     pub(super) next: AtomicU64,
     pub(super) table: Table,
+    pub(super) full: Full,
     /// Permits that wait to be given back.
     pub(super) leaves: Arc<Queue<Waiting>>,
-    /// Whether a call may have keys in several slots: not after the server refused one with `CROSSSLOT`.
-    pub(super) spans_slots: AtomicBool,
     /// How many processes share the store, if this one decides by its share while the store can't.
     pub(super) processes: Option<AtomicU32>,
     /// When the last lost permit was logged.
@@ -94,9 +93,9 @@ impl<C: ScriptClient> Shared<C> {
             under_way: Arc::default(),
             ids: Ids::new(&hasher),
             next: AtomicU64::new(0),
-            table: Table::new(expiry, hasher),
+            table: Table::new(expiry, hasher.clone()),
+            full: Full::new(settings.denials, hasher),
             leaves: Arc::default(),
-            spans_slots: AtomicBool::new(client.supports_batches()),
             processes: settings.local_share.map(|processes| AtomicU32::new(processes.get())),
             logged_lost: Mutex::new(None),
             settings,
@@ -109,14 +108,17 @@ impl<C: ScriptClient> Shared<C> {
         self.settings.clock.0.now()
     }
 
-    /// Makes a call for a key in a task, which outlives the caller, and returns what `finish` makes of its outcome and
-    /// of when it was sent.
-    pub(super) async fn ask<T: Send + 'static>(
+    /// Makes a call for a key in a task, which outlives the caller, and returns what `finish` makes of what was `read` of
+    /// the reply, and of when it was sent.
+    pub(super) async fn ask<R: Send, T: Send + 'static>(
         self: &Arc<Self>,
         key: &Bytes,
-        call: ScriptCall,
-        finish: impl FnOnce(&Arc<Self>, Outcome<ScriptReply>, Timestamp) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T> {
+        (call, read): (ScriptCall, fn(&ScriptReply) -> Result<R, CallError>),
+        finish: impl FnOnce(&Arc<Self>, Outcome<R>, Timestamp) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T>
+    where
+        R: 'static,
+    {
         let deadline = Deadline::after(self.settings.deadline, self.now());
         if let Some(error) = self.breaker.refuses(|| self.client.server_of(key)) {
             return Err(self.short_circuited(error));
@@ -135,7 +137,8 @@ impl<C: ScriptClient> Shared<C> {
                     // Nothing was sent for a caller that has left.
                     if !caller.is_closed() {
                         let caller = (caller, is_reported);
-                        shared.answer((key_of_task, call), deadline, finish, caller).await;
+                        let call = (key_of_task, call, read);
+                        shared.answer(call, deadline, finish, caller).await;
                     }
                     drop(operating);
                 });
@@ -161,15 +164,15 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     /// Makes a call, and gives the caller its outcome. Dropped by a caller that has left, it has no effect.
-    async fn answer<T>(
+    async fn answer<R, T>(
         self: &Arc<Self>,
-        (key, call): (Bytes, ScriptCall),
+        (key, call, read): (Bytes, ScriptCall, fn(&ScriptReply) -> Result<R, CallError>),
         deadline: Deadline,
-        finish: impl FnOnce(&Arc<Self>, Outcome<ScriptReply>, Timestamp) -> Outcome<T>,
+        finish: impl FnOnce(&Arc<Self>, Outcome<R>, Timestamp) -> Outcome<T>,
         (caller, is_reported): (oneshot::Sender<Outcome<T>>, Arc<AtomicBool>),
     ) {
-        let (outcome, sent) =
-            self.call(&key, call, deadline, (Gate::Breaker, self.breaker.silence())).await;
+        let passing = (Gate::Breaker, self.breaker.silence());
+        let (outcome, sent) = self.call(&key, (call, read), deadline, passing).await;
         let outcome = finish(self, outcome, sent.unwrap_or(deadline.since()));
         match &outcome {
             Ok(_) if !caller.is_closed() => {
@@ -186,15 +189,15 @@ impl<C: ScriptClient> Shared<C> {
         drop(caller.send(outcome));
     }
 
-    /// Makes a call within its deadline, once more if the server did not execute it. Returns its outcome, and when it
-    /// was sent, unless an open circuit breaker refused it.
-    pub(super) async fn call(
+    /// Makes a call within its deadline, once more if the server did not execute it. Returns what was `read` of the reply,
+    /// and when it was sent, unless an open circuit breaker refused it.
+    pub(super) async fn call<R>(
         &self,
         key: &[u8],
-        call: ScriptCall,
+        (call, read): (ScriptCall, impl Fn(&ScriptReply) -> Result<R, CallError>),
         deadline: Deadline,
         (gate, silence): (Gate, Duration),
-    ) -> (Outcome<ScriptReply>, Option<Timestamp>) {
+    ) -> (Outcome<R>, Option<Timestamp>) {
         let clock = &*self.settings.clock.0;
         let mut is_again = false;
         loop {
@@ -206,6 +209,10 @@ impl<C: ScriptClient> Shared<C> {
             };
             let scripts = (&self.line.loads, pass.as_ref().and_then(Pass::server));
             let result = run(&self.client, call.clone(), (deadline, silence), scripts, clock).await;
+            let result = result.and_then(|reply| read(&reply));
+            if result.as_ref().is_err_and(|error| error.fault() == Fault::InvalidReply) {
+                self.client.replace_connection(key);
+            }
             if let Some(pass) = pass {
                 self.breaker.note(&pass, result.as_ref().err());
             }
@@ -283,32 +290,34 @@ impl<C: ScriptClient> Shared<C> {
 
     /// Gives back a permit that its caller does not hold any more.
     pub(super) fn give_back(self: &Arc<Self>, held: &PermitState) {
+        self.full.comes_back(&held.key);
         self.leave(self.table.left(held));
     }
 
-    /// Returns items in groups that can share a call: of one slot, unless the server has all of them, and of
-    /// [`MAX_PERMITS`] at most.
-    pub(super) fn groups<T>(&self, items: Vec<T>, key: impl Fn(&T) -> &Bytes) -> Vec<Vec<T>> {
-        let spans = self.spans_slots.load(Relaxed) && self.client.supports_batches();
-        let mut slots: BTreeMap<u16, Vec<T>> = BTreeMap::new();
+    /// Returns items in groups that can share a call: of one key, unless the server has all slots, and of [`MAX_PERMITS`]
+    /// at most. While a slot moves, a call with several of its keys is not executed if one of them is absent.
+    pub(super) fn groups<T>(&self, mut items: Vec<T>, key: impl Fn(&T) -> &Bytes) -> Vec<Vec<T>> {
+        let spans = self.client.supports_batches() && !self.line.is_node_of_cluster();
+        // Those of a key together.
+        items.sort_by(|one, other| key(one).cmp(key(other)));
+        let mut groups: Vec<Vec<T>> = Vec::new();
         for item in items {
-            slots.entry(if spans { 0 } else { slot(key(&item)) }).or_default().push(item);
-        }
-        let mut groups = Vec::new();
-        for mut items in slots.into_values() {
-            // Those of a key together.
-            items.sort_by(|one, other| key(one).cmp(key(other)));
-            while items.len() > MAX_PERMITS {
-                groups.push(items.split_off(items.len() - MAX_PERMITS));
+            match groups.last_mut() {
+                Some(group)
+                    if group.len() < MAX_PERMITS
+                        && (spans || group.last().is_some_and(|it| key(it) == key(&item))) =>
+                {
+                    group.push(item);
+                }
+                _ => groups.push(vec![item]),
             }
-            groups.push(items);
         }
         groups
     }
 
     /// Stops sending calls with keys in several slots, because the server is a node of a cluster.
     pub(super) fn stops_spanning(&self, error: &CallError) -> bool {
-        error.fault() == Fault::CrossSlot && self.spans_slots.swap(false, Relaxed)
+        error.fault() == Fault::CrossSlot && self.line.becomes_node_of_cluster()
     }
 }
 

@@ -32,7 +32,6 @@ struct Entry {
     sent: Timestamp,
     /// When the last request was sent.
     attempted: Timestamp,
-    is_renewed: bool,
     stage: Stage,
     /// Whether it is given back as soon as its renewal has ended.
     is_left: bool,
@@ -43,8 +42,8 @@ enum Stage {
     Idle,
     /// A renewal is outstanding.
     Renewing,
-    /// A renewal has failed, and is repeated.
-    Paused,
+    /// It waits for its renewal, because others are outstanding or one has failed.
+    Waiting,
 }
 
 /// What follows from the time, or from a renewal.
@@ -74,7 +73,6 @@ impl Table {
             held: Arc::clone(held),
             sent,
             attempted: sent,
-            is_renewed: false,
             stage: Stage::Idle,
             is_left: false,
         };
@@ -120,9 +118,12 @@ impl Table {
         self.lock().leave(held.number, self.expiry)
     }
 
-    /// Returns what follows from the time, and when to call this again, or `None` if no permit is left. Permits are
-    /// renewed if `is_due`.
-    pub(crate) fn advance(&self, now: Timestamp, is_due: bool) -> (Changes, Option<Timestamp>) {
+    /// Returns what follows from the time, and when to call this again, or `None` if no permit is left.
+    ///
+    /// Permits are renewed once a third of the expiry has passed since their last request that succeeded. Then those are
+    /// renewed as well of which a sixth has passed, because they would be too old before the next moment: so moments are
+    /// rare, and a permit outlasts an outage of two thirds of the expiry.
+    pub(crate) fn advance(&self, now: Timestamp) -> (Changes, Option<Timestamp>) {
         let (mut inner, mut changes) = (self.lock(), Changes::default());
         let over = inner.permits.values().filter(|entry| entry.held.is_over(now) && !entry.is_left);
         let over: Vec<_> = over.map(|entry| Arc::clone(&entry.held)).collect();
@@ -130,16 +131,21 @@ impl Table {
             changes.lost += usize::from(held.becomes_lost());
             changes.leaves.extend(inner.leave(held.number, self.expiry));
         }
-        let mut next = None;
+        let period = self.expiry.period();
+        let age = |entry: &Entry| now.saturating_since(entry.sent);
+        let is_due = inner.permits.values().any(|entry| entry.is_idle() && age(entry) >= period);
+        let mut next = (!inner.permits.is_empty()).then(|| now.saturating_add(period));
         for entry in inner.permits.values_mut() {
-            let is_old =
-                entry.is_renewed || now.saturating_since(entry.sent) >= self.expiry.period();
-            if is_due && is_old && entry.stage == Stage::Idle && !entry.is_left {
-                entry.begin(now);
+            if is_due && entry.is_idle() && age(entry) >= period / 2 {
+                entry.stage = Stage::Waiting;
                 changes.due.push(Arc::clone(&entry.held));
             }
-            let ends = if entry.is_left { Timestamp::MAX } else { entry.held.ends() };
-            next = Some(next.map_or(ends, |next: Timestamp| next.min(ends)));
+            let then = match entry.stage {
+                _ if entry.is_left => continue,
+                Stage::Idle => entry.sent.saturating_add(period).min(entry.held.ends()),
+                Stage::Waiting | Stage::Renewing => entry.held.ends(),
+            };
+            next = next.map(|next| next.min(then));
         }
         inner.is_watched = next.is_some();
         (changes, next)
@@ -150,8 +156,8 @@ impl Table {
         self.lock().is_watched = false;
     }
 
-    /// Begins to renew permits again. Returns those that are still to be renewed.
-    pub(crate) fn resume(
+    /// Begins to renew permits that have waited for it. Returns those that are still to be renewed.
+    pub(crate) fn begin(
         &self,
         group: &[Arc<PermitState>],
         now: Timestamp,
@@ -188,14 +194,14 @@ impl Table {
             let Some(entry) = inner.permits.get_mut(&held.number) else { continue };
             entry.stage = Stage::Idle;
             if renewed.is_some() {
-                (entry.sent, entry.is_renewed) = (sent, true);
+                entry.sent = sent;
                 held.extend(self.expiry.ends(sent));
             }
             // By its caller, or by the clock, while the renewal was outstanding.
             if entry.is_left || held.is_lost() {
                 changes.leaves.extend(inner.leave(held.number, self.expiry));
             } else if renewed.is_none() {
-                entry.stage = Stage::Paused;
+                entry.stage = Stage::Waiting;
                 changes.due.push(Arc::clone(held));
             }
         }
@@ -257,6 +263,10 @@ impl Inner {
 }
 
 impl Entry {
+    fn is_idle(&self) -> bool {
+        self.stage == Stage::Idle && !self.is_left
+    }
+
     fn begin(&mut self, now: Timestamp) {
         (self.stage, self.attempted) = (Stage::Renewing, now);
     }

@@ -262,3 +262,70 @@ fn a_denied_command_leaves_no_key_without_an_expiry() {
         });
     }
 }
+
+/// A permit that was taken just after a moment of renewals was first renewed after two thirds of its expiry.
+#[test]
+fn an_outage_of_nearly_two_thirds_of_the_expiry_loses_no_permit() {
+    for taken_after in (0..10_000).step_by(500).map(Duration::from_millis) {
+        let world = World::new();
+        let limiter = world.limiter(10);
+        let mut permits = vec![world.enter(&limiter, "alice")];
+        world.advance(taken_after);
+        permits.push(world.enter(&limiter, "alice"));
+        world.advance(60 * SECOND);
+        world.fate(|_| Fate::LostRequest);
+        world.advance(18 * SECOND);
+        world.fate(|_| Fate::Served);
+        world.advance(30 * SECOND);
+        assert!(permits.iter().all(|permit| !permit.is_lost()), "{taken_after:?}");
+        assert_eq!(world.members(&limiter, "alice"), 2);
+    }
+}
+
+/// 2,000 permits were renewed in one call, which held the server for 20 ms.
+#[test]
+fn renewals_are_one_call_after_the_other_of_200_permits() {
+    let world = World::new();
+    let limiter = world.limiter(10_000);
+    let permits: Vec<_> = (0..2_000).map(|_| world.enter(&limiter, "alice")).collect();
+    world.calls();
+    world.fate(|_| Fate::Late(Duration::from_millis(10)));
+    world.advance(Duration::from_millis(9_990));
+    let mut most = 0;
+    for _ in 0..20 {
+        world.jump(Duration::from_millis(10));
+        world.run();
+        most = most.max(world.calls().len());
+    }
+    assert_eq!((most, limiter.counters().renewals), (1, 10));
+    assert!(permits.iter().all(|permit| !permit.is_lost()));
+}
+
+#[test]
+fn a_permit_that_is_dropped_while_it_waits_for_its_renewal_is_given_back_at_once() {
+    let world = World::new();
+    let limiter = world.limiter(10_000);
+    let mut permits: Vec<_> = (0..300).map(|_| world.enter(&limiter, "alice")).collect();
+    let last = permits.pop();
+    world.calls();
+    world.fate(|name| if name == "renew" { Fate::LostRequest } else { Fate::Served });
+    world.advance(10 * SECOND);
+    drop(last);
+    world.run();
+    assert_eq!(world.calls(), ["renew", "leave"]);
+    assert_eq!(world.members(&limiter, "alice"), 299);
+}
+
+/// Replies that are no decision counted as replies of the server.
+#[test]
+fn a_reply_that_is_no_decision_opens_the_breaker() {
+    let world = World::new();
+    let limiter = world.limiter(1);
+    world.fate(|_| Fate::Replied(7));
+    for _ in 0..30 {
+        assert!(world.ask(limiter.enter("alice")).is_err());
+        world.advance(Duration::from_millis(10));
+    }
+    assert_eq!(limiter.counters().breaker_opened, 1);
+    assert!(limiter.counters().unexpected >= 25);
+}

@@ -58,7 +58,7 @@ fn as_many_are_admitted_as_the_limit() {
 }
 
 #[test]
-fn permits_that_are_dropped_together_are_given_back_in_one_call() {
+fn permits_that_are_dropped_together_are_given_back_in_calls_of_200() {
     let world = World::new();
     let limiter = world.limiter(1_000);
     let permits: Vec<_> =
@@ -66,7 +66,7 @@ fn permits_that_are_dropped_together_are_given_back_in_one_call() {
     assert_eq!((limiter.held(), world.calls().len()), (300, 300));
     drop(permits);
     world.run();
-    assert_eq!(world.calls(), ["leave"]);
+    assert_eq!(world.calls(), ["leave"; 2]);
     assert_eq!((limiter.held(), world.members(&limiter, "a")), (0, 0));
 }
 
@@ -244,4 +244,51 @@ fn a_key_that_is_no_permits_is_an_unexpected_error() {
     let error = world.ask(limiter.enter("alice")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unexpected);
     assert!(error.to_string().contains("is not a permit"), "{error}");
+}
+
+/// A client at its limit cost a call for each request.
+#[test]
+fn a_full_key_is_asked_for_ten_times_a_second() {
+    let world = World::new();
+    let (limiter, other) = (world.limiter(2), world.limiter(2));
+    let permits = [world.enter(&limiter, "alice"), world.enter(&other, "alice")];
+    world.calls();
+    for _ in 0..1_000 {
+        let refused = world.ask(limiter.enter("alice")).unwrap();
+        assert_eq!((refused.is_admitted(), refused.occupancy().held()), (false, 2));
+        world.advance(Duration::from_millis(1));
+    }
+    assert!(world.calls().len() <= 10);
+    let counters = limiter.counters();
+    assert_eq!((counters.refused + counters.cached, counters.admitted), (1_000, 1));
+    // A larger limit is another question, and so is another key.
+    assert!(world.ask(limiter.enter_under("alice", 3)).unwrap().is_admitted());
+    assert!(world.ask(limiter.enter("bob")).unwrap().is_admitted());
+    // What this process gives back is taken at once.
+    let [own, of_other] = permits;
+    assert!(!world.ask(limiter.enter("alice")).unwrap().is_admitted());
+    drop(own);
+    world.run();
+    let again = world.enter(&limiter, "alice");
+    // What another one gives back, within 100 ms.
+    assert!(!world.ask(limiter.enter("alice")).unwrap().is_admitted());
+    drop(of_other);
+    world.advance(Duration::from_millis(100));
+    assert!(world.ask(limiter.enter("alice")).unwrap().is_admitted());
+    drop(again);
+}
+
+#[test]
+fn a_refusal_from_before_a_permit_came_back_is_not_cached() {
+    let world = World::new();
+    let limiter = world.limiter(1);
+    let permit = world.enter(&limiter, "alice");
+    world.fate(|_| Fate::Late(Duration::from_millis(5)));
+    let refused = world.start(limiter.enter("alice"));
+    drop(permit);
+    world.advance(Duration::from_millis(10));
+    assert!(!refused.take().unwrap().unwrap().is_admitted());
+    let entry = world.start(limiter.enter("alice"));
+    world.advance(Duration::from_millis(10));
+    assert!(entry.take().unwrap().unwrap().is_admitted());
 }
