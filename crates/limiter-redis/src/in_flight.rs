@@ -6,6 +6,8 @@
 //! that by its own clock before the server gives its place to another one.
 
 pub(crate) mod builder;
+mod enter;
+mod enters;
 mod expiry;
 mod fallback;
 mod full;
@@ -27,19 +29,17 @@ use std::{
 
 use bytes::Bytes;
 use limiter_core::{
-    Entry, Error, ErrorKind, InFlightLimiter, InFlightPermit, Key, LimiterFuture, LimiterId,
-    Occupancy, Source, check_in_flight,
+    Entry, Error, InFlightLimiter, Key, LimiterFuture, LimiterId, Occupancy, check_in_flight,
 };
 
-use self::{leave::Leave, permit::Permit, permit_state::PermitState, shared::Shared};
+use self::shared::Shared;
 use crate::{
-    client::{
-        ScriptClient,
-        connection::Connection,
-        faults::{CallError, Fault},
-    },
+    client::{ScriptClient, connection::Connection, faults::CallError},
     counters::Counters,
-    scripts::{Scripts, in_flight::EnterReply},
+    scripts::{
+        Scripts,
+        in_flight::{EnterReply, Entering},
+    },
     waiting,
 };
 
@@ -182,62 +182,7 @@ impl<C: ScriptClient> Shared<C> {
         let message = format!("limiter {:?}: {error}", self.name);
         Error::new(error.fault().kind(), message).with_source(error)
     }
-
-    async fn enter(self: Arc<Self>, key: Bytes, limit: u32) -> Result<Entry, Error> {
-        if let Some(held) = self.full.find(&key, limit, self.now()) {
-            self.events.tally.cached.add();
-            return Ok(Entry::refused(Occupancy::new(held, limit).with_source(Source::Cache)));
-        }
-        let ticket = self.full.ticket(&key);
-        // Before the request is sent, so that a permit whose reply is lost can be given back.
-        let number = self.next.fetch_add(1, Relaxed);
-        let id = self.ids.id(number);
-        let call = Scripts::shared().enter(key.clone(), id, limit, self.expiry.0);
-        let of_task = key.clone();
-        let outcome = self.ask(&key, (call, EnterReply::read), move |shared, outcome, sent| {
-            if let Err(error) = &outcome
-                && error.fault().kind() != ErrorKind::Unavailable
-            {
-                // It may have been taken.
-                let (key, until) = (of_task.clone(), shared.expiry.forgotten(sent));
-                shared.leave([Leave { key, number, until, is_lost: false }]);
-            }
-            let reply = outcome?;
-            if !reply.is_admitted {
-                shared.full.insert(ticket, &of_task, (limit, reply.held), (sent, shared.now()));
-            }
-            let permit = reply.is_admitted.then(|| {
-                let held = PermitState::new(number, of_task, limit, shared.expiry.ends(sent));
-                if shared.table.insert(&held, sent) {
-                    shared.watch();
-                }
-                // If the caller has left, this gives it back.
-                Permit::new(shared, held)
-            });
-            Ok((reply.held, permit))
-        });
-        let tally = &self.events.tally;
-        match outcome.await {
-            Ok((held, None)) => {
-                tally.refused.add();
-                Ok(Entry::refused(Occupancy::new(held, limit)))
-            }
-            Ok((held, Some(permit))) => match permit.used() {
-                Some(permit) => {
-                    tally.admitted.add();
-                    Ok(Entry::admitted(InFlightPermit::new(permit), Occupancy::new(held, limit)))
-                }
-                None => {
-                    let error = CallError::new(Fault::NoReply, LATE);
-                    self.enter_without_store(key, limit, self.named(Arc::new(error)))
-                }
-            },
-            Err(error) => self.enter_without_store(key, limit, self.named(error)),
-        }
-    }
 }
-
-const LATE: &str = "the reply came after the permit's expiry; the process was stopped";
 
 impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
     fn name(&self) -> &str {
@@ -269,9 +214,9 @@ impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
         let (shared, key) = (Arc::clone(&self.shared), self.shared.keys.of(key));
         LimiterFuture::pending(async move {
             let key = key?;
-            let expiry = shared.expiry.0;
-            let call = Scripts::shared().enter(key.clone(), Bytes::new(), limit, expiry);
-            match shared.ask(&key, (call, EnterReply::read), |_, outcome, _| outcome).await {
+            let asking = Entering { key: key.clone(), id: Bytes::new(), limit };
+            let call = Scripts::shared().enter([asking], shared.expiry.0);
+            match shared.ask_alone(&key, (call, EnterReply::read)).await {
                 Ok(reply) => Ok(Occupancy::new(reply.held, limit)),
                 Err(error) => shared.peek_without_store(&key, limit, shared.named(error)),
             }
@@ -283,12 +228,10 @@ impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
         LimiterFuture::pending(async move {
             let key = key?;
             let call = Scripts::shared().delete(key.clone());
-            let of_task = key.clone();
-            let outcome = shared.ask(&key, (call, |_| Ok(())), move |shared, outcome, _| {
-                shared.full.comes_back(&of_task);
-                outcome
-            });
-            outcome.await.map_err(|error| shared.named(error))
+            let outcome = shared.ask_alone(&key, (call, |_| Ok(())));
+            let outcome = outcome.await.map_err(|error| shared.named(error));
+            shared.full.comes_back(&key);
+            outcome
         })
     }
 }

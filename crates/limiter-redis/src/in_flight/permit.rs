@@ -6,9 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use limiter_core::HeldPermit;
+use limiter_core::{HeldPermit, InFlightPermit};
 
-use super::{permit_state::PermitState, shared::Shared};
+use super::{enter::Taken, permit_state::PermitState, shared::Shared};
 use crate::{call::deadline::timeout, client::ScriptClient};
 
 /// A permit that the store has counted. Dropping it gives it back.
@@ -23,11 +23,12 @@ impl<C: ScriptClient> Permit<C> {
     pub(crate) fn new(shared: &Arc<Shared<C>>, held: Arc<PermitState>) -> Self {
         Self { shared: Arc::clone(shared), held, is_used: false }
     }
+}
 
-    /// Returns the permit for a caller, or `None` if the reply came so late that it is lost.
-    pub(crate) fn used(mut self) -> Option<Self> {
+impl<C: ScriptClient> Taken for Permit<C> {
+    fn used(mut self: Box<Self>) -> Option<InFlightPermit> {
         self.is_used = !self.held.is_over(self.shared.now()) && self.held.becomes_held();
-        self.is_used.then_some(self)
+        self.is_used.then(|| InFlightPermit::new(*self))
     }
 }
 

@@ -13,7 +13,13 @@ use limiter_core::{Error, LimiterId, Timestamp};
 use tokio::sync::oneshot;
 
 use super::{
-    expiry::Expiry, full::Full, ids::Ids, leave::Waiting, permit_state::PermitState, table::Table,
+    enter::{Asked, Enter},
+    expiry::Expiry,
+    full::Full,
+    ids::Ids,
+    leave::Waiting,
+    permit_state::PermitState,
+    table::Table,
 };
 use crate::{
     call::{
@@ -55,6 +61,8 @@ pub(crate) struct Shared<C> {
     pub(super) next: AtomicU64,
     pub(super) table: Table,
     pub(super) full: Full,
+    /// Requests that wait to be sent.
+    pub(super) enters: Arc<Queue<Enter>>,
     /// Permits that wait to be given back.
     pub(super) leaves: Arc<Queue<Waiting>>,
     /// How many processes share the store, if this one decides by its share while the store can't.
@@ -69,6 +77,9 @@ pub(super) enum Gate {
     Breaker,
     Open,
 }
+
+/// Reads a reply.
+type Read<T> = fn(&ScriptReply) -> Result<T, CallError>;
 
 impl<C: ScriptClient> Shared<C> {
     pub(super) fn new(
@@ -95,6 +106,7 @@ impl<C: ScriptClient> Shared<C> {
             next: AtomicU64::new(0),
             table: Table::new(expiry, hasher.clone()),
             full: Full::new(settings.denials, hasher),
+            enters: Arc::default(),
             leaves: Arc::default(),
             processes: settings.local_share.map(|processes| AtomicU32::new(processes.get())),
             logged_lost: Mutex::new(None),
@@ -108,17 +120,29 @@ impl<C: ScriptClient> Shared<C> {
         self.settings.clock.0.now()
     }
 
-    /// Makes a call for a key in a task, which outlives the caller, and returns what `finish` makes of what was `read` of
-    /// the reply, and of when it was sent.
-    pub(super) async fn ask<R: Send, T: Send + 'static>(
+    /// Makes a call for a key in a task, which outlives the caller, and returns what was `read` of the reply.
+    pub(super) async fn ask_alone<T: Send + 'static>(
         self: &Arc<Self>,
         key: &Bytes,
-        (call, read): (ScriptCall, fn(&ScriptReply) -> Result<R, CallError>),
-        finish: impl FnOnce(&Arc<Self>, Outcome<R>, Timestamp) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T>
-    where
-        R: 'static,
-    {
+        (call, read): (ScriptCall, Read<T>),
+    ) -> Outcome<T> {
+        let start = |asked: Asked<T>| {
+            let (shared, key) = (Arc::clone(self), key.clone());
+            self.client.spawn(async move {
+                // Nothing was sent for a caller that has left.
+                if !asked.has_left() {
+                    let passing = (Gate::Breaker, shared.breaker.silence());
+                    let (outcome, sent) =
+                        shared.call(&key, (call, read), asked.deadline, passing).await;
+                    shared.conclude(&key, asked, outcome, sent.is_some());
+                }
+            });
+        };
+        self.ask(key, start).await
+    }
+
+    /// Starts a request for a key, unless an open circuit breaker refuses it, and waits for its outcome.
+    pub(super) async fn ask<T>(&self, key: &Bytes, start: impl FnOnce(Asked<T>)) -> Outcome<T> {
         let deadline = Deadline::after(self.settings.deadline, self.now());
         if let Some(error) = self.breaker.refuses(|| self.client.server_of(key)) {
             return Err(self.short_circuited(error));
@@ -131,17 +155,8 @@ impl<C: ScriptClient> Shared<C> {
             }
             Some(operating) => {
                 let (caller, outcome) = oneshot::channel();
-                let (shared, key_of_task) = (Arc::clone(self), key.clone());
                 let is_reported = Arc::clone(&is_reported);
-                self.client.spawn(async move {
-                    // Nothing was sent for a caller that has left.
-                    if !caller.is_closed() {
-                        let caller = (caller, is_reported);
-                        let call = (key_of_task, call, read);
-                        shared.answer(call, deadline, finish, caller).await;
-                    }
-                    drop(operating);
-                });
+                start(Asked { deadline, caller, is_reported, operating });
                 match timeout(&self.client, deadline.of_caller(Duration::ZERO), outcome).await {
                     Some(Ok(outcome)) => return outcome,
                     Some(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
@@ -163,30 +178,29 @@ impl<C: ScriptClient> Shared<C> {
         Err(failed)
     }
 
-    /// Makes a call, and gives the caller its outcome. Dropped by a caller that has left, it has no effect.
-    async fn answer<R, T>(
-        self: &Arc<Self>,
-        (key, call, read): (Bytes, ScriptCall, fn(&ScriptReply) -> Result<R, CallError>),
-        deadline: Deadline,
-        finish: impl FnOnce(&Arc<Self>, Outcome<R>, Timestamp) -> Outcome<T>,
-        (caller, is_reported): (oneshot::Sender<Outcome<T>>, Arc<AtomicBool>),
+    /// Reports an outcome, and gives it to the caller. Dropped by a caller that has left, it has no effect.
+    pub(super) fn conclude<T>(
+        &self,
+        key: &[u8],
+        asked: Asked<T>,
+        outcome: Outcome<T>,
+        was_sent: bool,
     ) {
-        let passing = (Gate::Breaker, self.breaker.silence());
-        let (outcome, sent) = self.call(&key, (call, read), deadline, passing).await;
-        let outcome = finish(self, outcome, sent.unwrap_or(deadline.since()));
+        let Asked { caller, is_reported, operating, .. } = asked;
         match &outcome {
             Ok(_) if !caller.is_closed() => {
-                self.outage_log.ends(&self.name, || self.node_of(&key));
+                self.outage_log.ends(&self.name, || self.node_of(key));
             }
             Ok(_) => {}
             Err(error) => {
                 // A caller that timed out has reported that itself.
-                if sent.is_some() && !is_reported.swap(true, Relaxed) {
-                    self.report(EventKind::StoreError(reported(error)), &key);
+                if was_sent && !is_reported.swap(true, Relaxed) {
+                    self.report(EventKind::StoreError(reported(error)), key);
                 }
             }
         }
         drop(caller.send(outcome));
+        drop(operating);
     }
 
     /// Makes a call within its deadline, once more if the server did not execute it. Returns what was `read` of the reply,
@@ -294,10 +308,15 @@ impl<C: ScriptClient> Shared<C> {
         self.leave(self.table.left(held));
     }
 
+    /// Returns whether a call may have keys in several slots.
+    pub(super) fn spans_slots(&self) -> bool {
+        self.client.supports_batches() && !self.line.is_node_of_cluster()
+    }
+
     /// Returns items in groups that can share a call: of one key, unless the server has all slots, and of [`MAX_PERMITS`]
     /// at most. While a slot moves, a call with several of its keys is not executed if one of them is absent.
     pub(super) fn groups<T>(&self, mut items: Vec<T>, key: impl Fn(&T) -> &Bytes) -> Vec<Vec<T>> {
-        let spans = self.client.supports_batches() && !self.line.is_node_of_cluster();
+        let spans = self.spans_slots();
         // Those of a key together.
         items.sort_by(|one, other| key(one).cmp(key(other)));
         let mut groups: Vec<Vec<T>> = Vec::new();

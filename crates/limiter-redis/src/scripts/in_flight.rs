@@ -1,6 +1,6 @@
 //! The scripts `enter`, `renew` and `leave`, and `reset` for permits of requests in flight.
 
-use std::time::Duration;
+use std::{slice, time::Duration};
 
 use bytes::Bytes;
 
@@ -12,6 +12,14 @@ use crate::client::{ScriptCall, ScriptReply, faults::CallError};
 pub(crate) struct EnterReply {
     pub(crate) is_admitted: bool,
     pub(crate) held: u32,
+}
+
+/// A permit to take, or with an empty id none.
+#[derive(Clone, Debug)]
+pub(crate) struct Entering {
+    pub(crate) key: Bytes,
+    pub(crate) id: Bytes,
+    pub(crate) limit: u32,
 }
 
 /// What became of a permit that was renewed.
@@ -30,10 +38,18 @@ pub(crate) struct PermitId {
 }
 
 impl Scripts {
-    /// Returns the call that takes a permit of a key, or with an empty `id` none.
-    pub(crate) fn enter(&self, key: Bytes, id: Bytes, limit: u32, expiry: Duration) -> ScriptCall {
-        let arguments = vec![number(limit), micros(expiry), id];
-        ScriptCall { keys: vec![key], ..ScriptCall::of(&self.enter, arguments) }
+    /// Returns the call that takes permits.
+    pub(crate) fn enter(
+        &self,
+        entering: impl IntoIterator<Item = Entering>,
+        expiry: Duration,
+    ) -> ScriptCall {
+        let (mut keys, mut arguments) = (Vec::new(), vec![micros(expiry)]);
+        for Entering { key, id, limit } in entering {
+            keys.push(key);
+            arguments.extend([number(limit), id]);
+        }
+        ScriptCall { keys, ..ScriptCall::of(&self.enter, arguments) }
     }
 
     /// Returns the call that renews permits of keys.
@@ -73,6 +89,23 @@ impl Scripts {
 }
 
 impl EnterReply {
+    /// Returns the replies for so many keys of a call. For one, that is the reply itself.
+    pub(crate) fn read_all(
+        reply: &ScriptReply,
+        keys: usize,
+    ) -> Result<Vec<Result<Self, CallError>>, CallError> {
+        let replies = match reply {
+            reply if keys == 1 => slice::from_ref(reply),
+            ScriptReply::Array(replies) if replies.len() == keys => replies,
+            _ => return Err(CallError::invalid_reply(reply)),
+        };
+        let read = |reply: &ScriptReply| match reply {
+            ScriptReply::Text(words) => Ok(Err(CallError::of_command("Redis", words))),
+            reply => Self::read(reply).map(Ok),
+        };
+        replies.iter().map(read).collect()
+    }
+
     pub(crate) fn read(reply: &ScriptReply) -> Result<Self, CallError> {
         let numbers = reply.integers();
         let read = match numbers.as_deref() {

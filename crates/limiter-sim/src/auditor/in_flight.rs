@@ -8,7 +8,7 @@
 //! - **Shares.** While the store can't decide, a process admits a request if it has fewer of the key than its share.
 //! - **Refusals.** A request that was refused was refused by as many permits whose deadlines were not over.
 //! - **Resets.** A key that was reset has no permits.
-//! - **Renewals.** No permit is renewed that is younger than a third of its expiry.
+//! - **Renewals.** No permit is renewed that is younger than a sixth of its expiry.
 //!
 //! A suspended process does not know that time has passed. What it had before that does not count until one expiry after it
 //! goes on. What is checked after the faults: see [`finish_in_flight`](crate::finish_in_flight).
@@ -264,9 +264,13 @@ impl InFlight {
             tally.renewals += u64::from(call.script == "renew");
         }
         match (call.script, call.arguments) {
-            ("enter", [limit, _, id]) => {
-                let subject = self.subject(call.keys.first()?)?;
-                self.asked.entry((subject, id.clone())).or_insert(call.sent);
+            ("enter", [_, entering @ ..]) => {
+                for (key, words) in call.keys.iter().zip(entering.chunks(2)) {
+                    let subject = self.subject(key)?;
+                    self.asked.entry((subject, words.last()?.clone())).or_insert(call.sent);
+                }
+                // Several requests that are made at the same moment share a call, and their replies are not read.
+                let [limit, _] = entering else { return None };
                 let limit = usize::try_from(number(limit)?).ok()?;
                 let is_refused = matches!(call.numbers, Some([0, _]));
                 self.counts.refused += u64::from(is_refused);
@@ -302,16 +306,16 @@ impl InFlight {
             // Behind the ids are the limits.
             arguments = rest.get(permits..)?;
             let subject = self.subject(key)?;
-            let third = self.keys.get(&subject)?.expiry / 3;
+            let sixth = self.keys.get(&subject)?.expiry / 6;
             for id in ids {
                 let Some(asked) = self.asked.get(&(subject, id.clone())) else {
                     return Some("a permit was renewed that nobody has taken".to_owned());
                 };
                 let age = call.sent - asked;
                 // Clocks of processes run a little faster or slower.
-                if age < third - third / 1_000 {
+                if age < sixth - sixth / 1_000 {
                     return Some(format!(
-                        "a permit was renewed after {age} us, a third is {third} us"
+                        "a permit was renewed after {age} us, a sixth is {sixth} us"
                     ));
                 }
             }

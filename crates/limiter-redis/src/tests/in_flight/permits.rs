@@ -292,3 +292,50 @@ fn a_refusal_from_before_a_permit_came_back_is_not_cached() {
     world.advance(Duration::from_millis(10));
     assert!(entry.take().unwrap().unwrap().is_admitted());
 }
+
+/// Each was a call of its own, so that 1,000 at once passed their deadline.
+#[test]
+fn permits_that_are_taken_together_are_taken_in_calls_of_32() {
+    let world = World::new();
+    let limiter = world.limiter(600);
+    let foreign = String::from_utf8(limiter.stored_key("foreign").unwrap()).unwrap();
+    world.command(&["SET", &foreign, "1"]);
+    let key = |place: usize| match place {
+        500 => "foreign",
+        place => ["alice", "bob"][place % 2],
+    };
+    let entries: Vec<_> = (0..1_000).map(|place| limiter.enter(key(place))).collect();
+    let entries = world.store.block_on(futures::future::join_all(entries));
+    let calls = world.calls();
+    let enters = calls.iter().filter(|name| **name == "enter").count();
+    assert_eq!(enters, 1_000_usize.div_ceil(32));
+    // One of a foreign value fails alone.
+    let failed: Vec<_> = entries.iter().filter_map(|entry| entry.as_ref().err()).collect();
+    assert_eq!((failed.len(), failed[0].kind()), (1, ErrorKind::Unexpected));
+    assert!(failed[0].to_string().contains("ZCARD: WRONGTYPE"), "{}", failed[0]);
+    assert_eq!(limiter.held(), 999);
+    assert_eq!(world.members(&limiter, "alice") + world.members(&limiter, "bob"), 999);
+    drop(entries);
+    world.advance(SECOND);
+    assert_eq!(world.members(&limiter, "alice") + world.members(&limiter, "bob"), 0);
+}
+
+#[test]
+fn a_node_of_a_cluster_behind_a_plain_address_gets_a_call_for_each_permit() {
+    let world = World::new();
+    let limiter = world.limiter(10);
+    let mut is_first = true;
+    world.fate(move |_| match std::mem::take(&mut is_first) {
+        true => Fate::Refused("CROSSSLOT Keys"),
+        false => Fate::Served,
+    });
+    for calls in [1 + 3, 3] {
+        let entries: Vec<_> = ["a", "b", "c"].map(|key| limiter.enter(key)).into();
+        let entries = world.store.block_on(futures::future::try_join_all(entries)).unwrap();
+        assert!(entries.iter().all(limiter_core::Entry::is_admitted));
+        assert_eq!(world.calls().len(), calls);
+        drop(entries);
+        world.run();
+        world.calls();
+    }
+}

@@ -120,7 +120,7 @@ fn found(
 #[test]
 fn a_refusal_below_the_limit_is_found() {
     let mut auditor = with_work(&[]);
-    let enter = ["2", "300000", "id"];
+    let enter = ["300000", "2", "id"];
     assert_eq!(found(&mut auditor, ("enter", 0), &enter, (&[0, 2], 2)), None);
     assert!(found(&mut auditor, ("enter", 0), &enter, (&[0, 2], 1)).is_some());
 }
@@ -128,11 +128,11 @@ fn a_refusal_below_the_limit_is_found() {
 #[test]
 fn a_renewal_of_a_young_permit_is_found() {
     let mut auditor = with_work(&[]);
-    found(&mut auditor, ("enter", 1_000), &["2", "300000", "old"], (&[1, 1], 1));
-    found(&mut auditor, ("enter", 2_000), &["2", "300000", "new"], (&[1, 2], 2));
+    found(&mut auditor, ("enter", 1_000), &["300000", "2", "old"], (&[1, 1], 1));
+    found(&mut auditor, ("enter", 2_000), &["300000", "2", "new"], (&[1, 2], 2));
     let renew = ["300000", "2", "old", "new", "2", "2"];
-    assert!(found(&mut auditor, ("renew", 101_000), &renew, (&[1, 1], 2)).is_some());
-    assert_eq!(found(&mut auditor, ("renew", 102_000), &renew, (&[1, 2], 2)), None);
+    assert!(found(&mut auditor, ("renew", 51_000), &renew, (&[1, 1], 2)).is_some());
+    assert_eq!(found(&mut auditor, ("renew", 52_000), &renew, (&[1, 2], 2)), None);
     assert_eq!((auditor.counts.renewed, auditor.counts.restored), (3, 1));
     let tally = auditor.tally(ONE, 0);
     assert_eq!((tally.calls, tally.renewals), (4, 2));

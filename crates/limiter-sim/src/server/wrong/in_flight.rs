@@ -48,7 +48,7 @@ pub(super) fn changed(
     match (wrong, script) {
         (Wrong::RenewsWithoutRoom, "renew") => Some((without_limits(words), now)),
         (Wrong::PermitsByClientClocks, "enter") => {
-            let expiry = words.get(first_argument(words) + 1).and_then(|word| number(word))?;
+            let expiry = words.get(first_argument(words)).and_then(|word| number(word))?;
             let ahead = [0, expiry * 4 / 3, -expiry * 4 / 3];
             let ahead = ahead.get(process.0 as usize % ahead.len()).copied().unwrap_or(0);
             Some((words.to_vec(), now + ahead))
