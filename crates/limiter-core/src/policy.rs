@@ -232,7 +232,10 @@ impl Policy {
         let transition =
             |limit: &Limit| AnyTransition::new(limit.algorithm(), limit.quota(), limit.horizon());
         let transitions = limits.iter().map(transition).collect();
-        let identities = limits.iter().map(|limit| identity(limit, name)).collect();
+        // The only limit has no name of its own.
+        let of_one = limits.first().filter(|_| limits.len() == 1).map(Limit::name);
+        let identities =
+            limits.iter().map(|limit| identity(limit, of_one.unwrap_or(name))).collect();
         Self(Arc::new(Inner { name: name.to_owned(), limits, identities, transitions }))
     }
 }

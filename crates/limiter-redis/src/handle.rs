@@ -58,7 +58,7 @@ impl Handles {
             return Ok(handle);
         }
         let handle = Arc::new(Handle {
-            plan: Plan::new(Scripts::shared(), policy, settings.lease),
+            plan: Plan::new(Scripts::shared(), policy, context.policy.name(), settings.lease),
             policy: policy.clone(),
         });
         if handles.len() >= FIRST_SWEEP && handles.len() == handles.capacity() {

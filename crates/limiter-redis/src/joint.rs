@@ -66,11 +66,11 @@ pub(crate) fn decide<C: ScriptClient>(
 
 /// Returns the error of two limiters with the same states.
 fn twice<C: ScriptClient>(places: &[Place<C>]) -> Option<Error> {
-    let mut known: Vec<((&Bytes, &str), &str)> = Vec::new();
+    let mut known: Vec<((&Bytes, &Bytes), &str)> = Vec::new();
     for Place { limiter, part } in places {
         let name = limiter.policy().name();
-        for identity in limiter.policy().identities() {
-            let state = (&part.key, identity.as_str());
+        for identity in limiter.handle.plan.identities() {
+            let state = (&part.key, identity);
             if let Some((_, other)) = known.iter().find(|(other, _)| *other == state) {
                 let message = format!(
                     "invalid list of demands: the limiters {other:?} and {name:?} have the same states; use \

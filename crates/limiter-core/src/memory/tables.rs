@@ -14,6 +14,8 @@ use crate::{
 /// The states of a limiter. Each table is made when a policy needs it.
 pub(crate) struct Tables {
     pub(super) id: LimiterId,
+    /// The name of the policy that the limiter was built with.
+    name: Box<str>,
     pub(super) room: Room,
     /// Whether states count in Unix time.
     unix_time: bool,
@@ -52,8 +54,9 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn new(policy: &Policy, hasher: &KeyHasher) -> Self {
-        let salts = policy.identities().iter().map(|identity| hasher.salt(identity));
+    pub(crate) fn new(policy: &Policy, tables: &Tables, hasher: &KeyHasher) -> Self {
+        let identities = policy.identities_in(&tables.name);
+        let salts = identities.iter().map(|identity| hasher.salt(identity));
         let salted = policy.transitions().iter().cloned().zip(salts).collect();
         Self { policy: policy.clone(), salted }
     }
@@ -69,7 +72,8 @@ impl Tables {
     pub(crate) fn new(id: LimiterId, policy: &Policy, room: Room) -> Self {
         let (words, table, epoch) = (OnceLock::new(), OnceLock::new(), Epoch::default());
         let (unix_time, times_full) = (policy.reads_unix_time(), AtomicU64::new(0));
-        let tables = Self { id, room, unix_time, words, table, epoch, times_full };
+        let name = policy.name().into();
+        let tables = Self { id, name, room, unix_time, words, table, epoch, times_full };
         tables.add(policy);
         tables
     }

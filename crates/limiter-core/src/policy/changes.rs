@@ -1,8 +1,8 @@
 //! How a policy replaces another one, and what of its keys' states stays.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{borrow::Cow, string::String, vec::Vec};
 
-use super::Policy;
+use super::{Policy, identity::identity};
 use crate::Error;
 
 impl Policy {
@@ -27,6 +27,19 @@ impl Policy {
     #[must_use]
     pub fn identities(&self) -> &[String] {
         &self.0.identities
+    }
+
+    /// Returns the same texts in a limiter that was built with a policy of this name: where a limit of several has that
+    /// name, it is left out of the text, whatever the name of this policy is, such as that of a tier.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn identities_in(&self, limiter: &str) -> Cow<'_, [String]> {
+        match self.limits() {
+            limits if limits.len() > 1 && self.name() != limiter => {
+                limits.iter().map(|limit| identity(limit, limiter)).collect()
+            }
+            _ => self.identities().into(),
+        }
     }
 
     /// Returns the names of those limits of `next` under which all keys begin fresh, if it replaces this policy: limits of

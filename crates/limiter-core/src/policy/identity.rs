@@ -6,13 +6,13 @@ use core::{fmt, time::Duration};
 use super::Limit;
 use crate::{Algorithm, ticks::whole};
 
-/// Returns the text that identifies the states of a limit of a policy with this name: `gcra.60s`, `gcra.60s+300s`,
+/// Returns the text that identifies the states of a limit in a limiter of this name: `gcra.60s`, `gcra.60s+300s`,
 /// `hour/fixed-window.3600s` or `sub-windows.70s.10s`.
 ///
-/// It has the limit's name unless that is the policy's, the algorithm's family, the span, of sub-windows the slot, and the
+/// It has the limit's name unless that is the limiter's, the algorithm's family, the span, of sub-windows the slot, and the
 /// horizon unless that is the default. Limits with one text share states, whatever their quotas are.
-pub(super) fn identity(limit: &Limit, policy: &str) -> String {
-    let name = if limit.name() == policy { "" } else { limit.name() };
+pub(super) fn identity(limit: &Limit, limiter: &str) -> String {
+    let name = if limit.name() == limiter { "" } else { limit.name() };
     let separator = if name.is_empty() { "" } else { "/" };
     let (family, span) = (limit.algorithm().family(), Text(limit.span()));
     let slot = match limit.algorithm() {

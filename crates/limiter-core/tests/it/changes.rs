@@ -45,6 +45,19 @@ fn an_upgrade_takes_effect_at_once() {
     }
 }
 
+/// A tier has a name of its own, and the limit that has the limiter's name had another state under it.
+#[test]
+fn a_tier_shares_the_limit_that_has_the_limiters_name() {
+    let limits = |name: &str, day: &str| {
+        Policy::all_of(name, [parse("api", day), parse("second", "1000/s")]).unwrap()
+    };
+    let free = MemoryLimiter::new(limits("api", "10/day"));
+    let premium = free.with_policy(&limits("premium", "100/day")).unwrap();
+    assert!(free.check_n("key", Cost::of(5)).is_admitted());
+    let usage = premium.peek("key");
+    assert_eq!((usage.remaining(), usage.limit_index()), (50, 0));
+}
+
 /// A token bucket's states are GCRA's, and could not be used by it.
 #[test]
 fn a_token_bucket_and_gcra_take_turns() {

@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn plan(policy: &Policy) -> Plan {
-        Plan::new(Scripts::shared(), policy, true)
+        Plan::new(Scripts::shared(), policy, policy.name(), true)
     }
 
     fn after(plan: &Plan, cost: u64, decision: Decision) -> Option<Backoff> {

@@ -24,9 +24,15 @@ pub(crate) struct Plan {
 const MAX_BATCH: usize = 32;
 
 impl Plan {
-    /// Returns the plan of a policy, whose permits may be leased.
-    pub(crate) fn new(scripts: Arc<Scripts>, policy: &Policy, may_lease: bool) -> Self {
-        let limits = policy.limits().iter().zip(policy.identities());
+    /// Returns the plan of a policy in a limiter of this name, whose permits may be leased.
+    pub(crate) fn new(
+        scripts: Arc<Scripts>,
+        policy: &Policy,
+        limiter: &str,
+        may_lease: bool,
+    ) -> Self {
+        let identities = policy.identities_in(limiter);
+        let limits = policy.limits().iter().zip(&*identities);
         let limits: Vec<_> =
             limits.map(|(limit, identity)| ScriptLimit::new(limit, identity)).collect();
         let own = match limits.as_slice() {
@@ -55,6 +61,11 @@ impl Plan {
             keys.push(hash.clone());
         }
         keys.extend(self.lists().map(|identity| list(hash, identity)));
+    }
+
+    /// Returns the texts that identify the states of all limits.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = &Bytes> {
+        self.limits.iter().map(|limit| &limit.identity)
     }
 
     /// Returns the texts that identify the states of those limits that are logs.

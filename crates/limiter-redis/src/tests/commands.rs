@@ -76,7 +76,7 @@ fn the_list_has_the_scripts_of_all_policies() {
         Policy::all_of("api", named).ok()
     });
     for policy in policies.iter().cloned().chain(pairs) {
-        let plan = Plan::new(Scripts::shared(), &policy, true);
+        let plan = Plan::new(Scripts::shared(), &policy, policy.name(), true);
         let check = |route| (&plan, Charge { cost: Cost::ONE, wanted: 0, route });
         let of_policy = plan.route(0);
         for call in [

@@ -85,3 +85,18 @@ fn an_expiry_is_set_with_room_for_the_next_admissions() {
     }
     assert_eq!(expiry(), first);
 }
+
+/// A tier has a name of its own, and the limit that has the limiter's name had another field under it.
+#[test]
+fn a_tier_shares_the_limit_that_has_the_limiters_name() {
+    let store = Store::new();
+    let limits = |name: &str, day: &str| {
+        let limits = [("test", day), ("second", "1000/s")];
+        let limits = limits.map(|(name, limit)| Policy::parse(name, limit).unwrap());
+        Policy::all_of(name, limits).unwrap()
+    };
+    let free = store.limiter_of(&unique(), &limits("test", "10/day"), 0);
+    let premium = free.with_policy(&limits("premium", "100/day")).unwrap();
+    assert!(store.block_on(free.check_n("alice", Cost::of(5))).unwrap().is_admitted());
+    assert_eq!(store.block_on(premium.peek("alice")).unwrap().remaining(), 50);
+}

@@ -39,7 +39,7 @@ fn keys_do_not_change_between_versions() {
 fn keys(policy: &Policy) -> Vec<String> {
     let hash = Keys::new("limiter", policy.name(), None).unwrap().of(&"alice".into()).unwrap();
     let mut all = Vec::new();
-    Plan::new(Scripts::shared(), policy, false).add_keys(&hash, &mut all);
+    Plan::new(Scripts::shared(), policy, policy.name(), false).add_keys(&hash, &mut all);
     all.into_iter().map(|key| String::from_utf8(key.into()).unwrap()).collect()
 }
 

@@ -24,7 +24,7 @@ fn leasing(store: &Arc<Store>, policy: &Policy) -> InRedis {
 }
 
 fn terms(policy: &Policy) -> Option<LeaseTerms> {
-    Plan::new(Scripts::shared(), policy, true).lease
+    Plan::new(Scripts::shared(), policy, policy.name(), true).lease
 }
 
 #[test]

@@ -147,7 +147,7 @@ struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     fn new(policy: &Policy, Counting { server, digests }: &'a Counting) -> Self {
-        let plan = Plan::new(Scripts::shared(), policy, true);
+        let plan = Plan::new(Scripts::shared(), policy, policy.name(), true);
         Self { plan, server: server.clone(), digests, charged: Vec::new() }
     }
 

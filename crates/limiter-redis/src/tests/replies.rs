@@ -76,7 +76,7 @@ fn read(script: &str, plan: &Plan, numbers: &[i64]) {
 #[test]
 fn no_reply_to_a_script_is_more_than_an_error() {
     for policy in policies() {
-        let plan = Plan::new(Scripts::shared(), &policy, true);
+        let plan = Plan::new(Scripts::shared(), &policy, policy.name(), true);
         for reply in lists([i64::MIN, -1, 0, 1, i64::MAX]) {
             scripts::all().for_each(|(script, _)| read(script, &plan, &reply));
         }
@@ -166,7 +166,7 @@ async fn a_reply_that_contradicts_itself_is_unexpected() {
 fn a_lease_of_fewer_permits_than_the_cost_is_no_admission() {
     for policy in ["1000/s", "1000/s by fixed-window"] {
         let policy = Policy::parse("api", policy).unwrap();
-        let plan = Plan::new(Scripts::shared(), &policy, true);
+        let plan = Plan::new(Scripts::shared(), &policy, policy.name(), true);
         let charge = Charge { cost: Cost::of(3), wanted: 100, route: Route::Lease };
         for (permits, is_admitted) in [(-6, false), (0, false), (2, false), (3, true), (6, true)] {
             let reply = [1, 600_000, 4, permits, 1, 600_000];

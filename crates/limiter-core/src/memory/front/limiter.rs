@@ -76,8 +76,9 @@ impl<C: Clock> MemoryLimiter<C> {
     pub(super) fn of(tables: Tables, policy: &Policy, hasher: KeyHasher, clock: Arc<C>) -> Self {
         let Room { keys, max_waiting, .. } = tables.room;
         let (queues, waiting) = (Queues::new(keys), Bounded::new(max_waiting));
+        let limits = Limits::new(policy, &tables, &hasher);
         let shared = Shared { tables, queues, waiting, salts: Salts::default(), clock };
-        Self { shared: Arc::new(shared), limits: Limits::new(policy, &hasher), hasher }.known()
+        Self { shared: Arc::new(shared), limits, hasher }.known()
     }
 
     /// Returns the handle, under whose policy its limiter resets keys from now on.

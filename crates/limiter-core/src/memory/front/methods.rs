@@ -45,7 +45,8 @@ impl<C: Clock> MemoryLimiter<C> {
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         self.policy().check_families(policy)?;
         let (shared, hasher) = (Arc::clone(&self.shared), self.hasher.clone());
-        Ok(Self { shared, limits: Limits::new(policy, &hasher), hasher }.known())
+        let limits = Limits::new(policy, &shared.tables, &hasher);
+        Ok(Self { shared, limits, hasher }.known())
     }
 
     /// Returns another limiter, of any algorithm, with the settings and the clock of this one and states of its own. Its
@@ -171,7 +172,7 @@ impl<C: Clock> MemoryLimiter<C> {
     pub fn refund(&self, receipt: Receipt) -> u64 {
         let own = receipt.taken().filter(|taken| taken.limiter == self.shared.tables.id);
         own.map_or(0, |Taken { key, policy, charged, .. }| {
-            let limits = Limits::new(policy, &self.hasher);
+            let limits = Limits::new(policy, &self.shared.tables, &self.hasher);
             self.change(*key, |states| states.refund(&limits, *key, charged, receipt.permits()))
         })
     }
