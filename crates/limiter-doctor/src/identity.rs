@@ -151,8 +151,11 @@ mod tests {
                 Some(horizon) => of_limit.clone().with_horizon(Duration::from_millis(horizon)).unwrap_or(of_limit),
                 None => of_limit,
             };
-            let of_policy = Policy::all_of(&policy, [of_limit])?;
-            let text = &of_policy.identities()[0];
+            // The only limit of a policy has no name.
+            let other = Policy::gcra("another limit", Quota::per_day(1_000_000));
+            let Ok(of_policy) = Policy::all_of(&policy, [of_limit, other]) else { return Ok(()) };
+            let index = of_policy.limits().iter().position(|it| it.name() == limit).unwrap();
+            let text = &of_policy.identities()[index];
             let found = Identity::parse(text);
             prop_assert!(found.is_some(), "{text}");
             let Some(found) = found else { return Ok(()) };

@@ -13,6 +13,7 @@ pub(crate) mod last_failure;
 mod link;
 pub(crate) mod node;
 pub(crate) mod options;
+mod probe;
 pub(crate) mod script;
 mod sentinels;
 mod timers;

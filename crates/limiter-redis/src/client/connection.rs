@@ -98,8 +98,8 @@ pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connect
     if let Some(within) = options.required_within {
         connection.require(within).await.map_err(|error| {
             let message = format!(
-                "no required connection within {within:?}: {error}; start the server, or connect without \
-                 `with_required_connection`"
+                "no required connection within {within:?}: {error}; start the server, give its user the \
+                 commands of limiters, or connect without `with_required_connection`"
             );
             Error::new(ErrorKind::Unavailable, message).with_source(Arc::new(error))
         })?;
@@ -168,16 +168,25 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until [`Connection::ping`] succeeds, or returns its last error after `within`.
+    /// Waits until the servers reply, and let limiters call their commands; or returns the last error after `within`.
     async fn require(&self, within: Duration) -> Result<(), CallError> {
         let (connection, start) = (self.clone(), Instant::now());
         let left = move || within.saturating_sub(start.elapsed());
         let pings = self.0.driver.runtime().spawn(async move {
+            let mut last = None;
             loop {
                 connection.0.connected(left()).await;
-                match connection.ping(left()).await {
-                    Err(_) if !left().is_zero() => sleep(PING_AGAIN_AFTER.min(left())).await,
-                    result => return result,
+                let tried = match connection.ping(left()).await {
+                    Ok(()) if !left().is_zero() => connection.probe(left()).await,
+                    pinged => pinged,
+                };
+                match tried {
+                    Err(error) if !left().is_zero() => {
+                        last = Some(error);
+                        sleep(PING_AGAIN_AFTER.min(left())).await;
+                    }
+                    // At the end there may be no time to ask.
+                    result => return result.map_err(|error| last.unwrap_or(error)),
                 }
             }
         });

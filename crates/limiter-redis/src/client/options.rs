@@ -115,7 +115,9 @@ impl ConnectOptions {
     }
 
     /// Requires a connection: [`connect_with`](crate::connect_with) returns an error if the server, in a cluster
-    /// every known primary, does not reply to a `PING` `within` that time.
+    /// every known primary, does not reply to a `PING` `within` that time, or if a script may not call what those of limiters
+    /// call. That is tried once, with keys that begin with `limiter:{probe}`; a user who has keys with another prefix alone may
+    /// run scripts, and no more is known.
     ///
     /// It is off by default: a service starts without its server, and its checks return errors until the
     /// server replies. The option says nothing about later outages. For an endpoint that reports

@@ -99,3 +99,28 @@ async fn a_required_connection_that_is_not_made_in_time_is_an_error() {
     let error = connect_with(&server.url(), &options).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
+
+/// A user without the right to run scripts once passed, and a layer of 2 requests a minute then forwarded all.
+#[tokio::test]
+async fn a_required_connection_may_run_the_scripts() {
+    let server = Server::start();
+    let user = |name: &str, rights: &str| {
+        let words = format!("ACL SETUSER {name} on >secret {rights}");
+        server.command(&words.split(' ').collect::<Vec<_>>()).unwrap();
+        server.url().replace("redis://", &format!("redis://{name}:secret@"))
+    };
+    let options = ConnectOptions::new().with_required_connection(Duration::from_millis(300));
+    for (name, rights, denied) in [
+        ("plain", "~* +@all -eval -evalsha", "eval"),
+        ("reader", "~* +@all -hset", "HSET"),
+        ("other", "~other:* +@all -eval", "eval"),
+    ] {
+        let error = connect_with(&user(name, rights), &options).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.to_string().contains(denied), "{name}: {error}");
+    }
+    for (name, rights) in [("all", "~* +@all"), ("prefix", "~other:* +@all")] {
+        let _ = connect_with(&user(name, rights), &options).await.unwrap();
+    }
+    assert_eq!(server.command(&["DBSIZE"]).unwrap(), ":0");
+}
