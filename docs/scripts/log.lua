@@ -9,8 +9,8 @@
 --         { 0, reset, left, wait }  refused; the wait is -1 if the cost never fits
 --         text                      the error of a command, such as that of a full memory; nothing is charged, unless
 --                                   PEXPIRE is denied in a list that is there
--- Costs   TIME; for each key LRANGE, and again for each 64 entries that are read; if admitted or damaged LSET or RPUSH, RPUSH
---         in a new slot, LTRIM if entries are past, PTTL, and PEXPIRE unless the list lasts as long
+-- Costs   TIME; for each key LRANGE, and again for each 64 entries that are read; if admitted, damaged or with more than 64
+--         entries that are past LSET or RPUSH, RPUSH in a new slot, LTRIM, PTTL, and PEXPIRE unless the list lasts as long
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then
@@ -77,16 +77,32 @@ local function log_read(limit)
   end
 end
 
--- Returns the first moment from one on at which a cost fits: not before the slot of the last reservation.
+-- Returns the first moment from one on at which a cost fits: not before the slot of the last reservation. Reads the entries
+-- that have to end, or those that may stay, whichever have fewer permits.
 local function log_fits(limit, cost, from)
   local room, sum, n = limit.permits - cost, limit.sum, limit.past
   from = math.max(from, limit.at - limit.at % limit.number)
-  while room >= 0 and sum > room do
+  if room < 0 then
+    return math.huge
+  elseif sum - room > room then
+    local stay, at, last, elements = limit.count, limit.at, 0, {}
+    while stay <= room do
+      if #elements == 0 then
+        elements, last = redis.call('LRANGE', limit.key, last - 64, last - 1), last - 64
+      end
+      local element = table.remove(elements)
+      local taken, count = string.match(element or '', '^(%d+) (%d+)$')
+      at = taken and #taken == 16 and math.min(taken, at) or at
+      stay = element and stay + (count and #count < 16 and count + 0 or 0) or math.huge
+    end
+    return math.max(from, log_end(limit, at))
+  end
+  while sum > room do
     n = n + 1
     local at, permits, is_newest = log_entry(limit, n)
     sum, from = is_newest and 0 or sum - permits, math.max(from, log_end(limit, at))
   end
-  return room < 0 and math.huge or from
+  return from
 end
 
 -- Charges a cost for a moment, and returns the time of its entry.
@@ -146,7 +162,7 @@ for i, key in ipairs(KEYS) do
   if not failed and fits == now then
     log_charge(limit, cost + 0, now)
   end
-  if not failed and (fits == now or limit.is_damaged) then
+  if not failed and (fits == now or limit.is_damaged or limit.past > 64) then
     failed = log_write(limit)
   end
   local reset, left = log_usage(limit)

@@ -232,16 +232,32 @@ local function log_read(limit)
   end
 end
 
--- Returns the first moment from one on at which a cost fits: not before the slot of the last reservation.
+-- Returns the first moment from one on at which a cost fits: not before the slot of the last reservation. Reads the entries
+-- that have to end, or those that may stay, whichever have fewer permits.
 local function log_fits(limit, cost, from)
   local room, sum, n = limit.permits - cost, limit.sum, limit.past
   from = math.max(from, limit.at - limit.at % limit.number)
-  while room >= 0 and sum > room do
+  if room < 0 then
+    return math.huge
+  elseif sum - room > room then
+    local stay, at, last, elements = limit.count, limit.at, 0, {}
+    while stay <= room do
+      if #elements == 0 then
+        elements, last = redis.call('LRANGE', limit.key, last - 64, last - 1), last - 64
+      end
+      local element = table.remove(elements)
+      local taken, count = string.match(element or '', '^(%d+) (%d+)$')
+      at = taken and #taken == 16 and math.min(taken, at) or at
+      stay = element and stay + (count and #count < 16 and count + 0 or 0) or math.huge
+    end
+    return math.max(from, log_end(limit, at))
+  end
+  while sum > room do
     n = n + 1
     local at, permits, is_newest = log_entry(limit, n)
     sum, from = is_newest and 0 or sum - permits, math.max(from, log_end(limit, at))
   end
-  return room < 0 and math.huge or from
+  return from
 end
 
 -- Charges a cost for a moment, and returns the time of its entry.

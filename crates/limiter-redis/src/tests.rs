@@ -16,6 +16,7 @@ mod keys;
 mod laws;
 mod leased;
 mod lists;
+mod logs;
 mod memory;
 mod models;
 mod noscript;

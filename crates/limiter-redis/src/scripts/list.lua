@@ -268,7 +268,8 @@ local function general()
       end
     end
     for _, limit in ipairs(limits) do
-      local failed = limit.key and (limit.is_charged or limit.is_damaged) and limit.family.write(limit)
+      local is_long = limit.key and limit.past > 64
+      local failed = (is_long or limit.key and (limit.is_charged or limit.is_damaged)) and limit.family.write(limit)
       if failed then
         return failed
       end

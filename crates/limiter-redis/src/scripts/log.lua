@@ -9,8 +9,8 @@
 --         { 0, reset, left, wait }  refused; the wait is -1 if the cost never fits
 --         text                      the error of a command, such as that of a full memory; nothing is charged, unless
 --                                   PEXPIRE is denied in a list that is there
--- Costs   TIME; for each key LRANGE, and again for each 64 entries that are read; if admitted or damaged LSET or RPUSH, RPUSH
---         in a new slot, LTRIM if entries are past, PTTL, and PEXPIRE unless the list lasts as long
+-- Costs   TIME; for each key LRANGE, and again for each 64 entries that are read; if admitted, damaged or with more than 64
+--         entries that are past LSET or RPUSH, RPUSH in a new slot, LTRIM, PTTL, and PEXPIRE unless the list lasts as long
 -- include clock
 
 -- include log
@@ -24,7 +24,7 @@ for i, key in ipairs(KEYS) do
   if not failed and fits == now then
     log_charge(limit, cost + 0, now)
   end
-  if not failed and (fits == now or limit.is_damaged) then
+  if not failed and (fits == now or limit.is_damaged or limit.past > 64) then
     failed = log_write(limit)
   end
   local reset, left = log_usage(limit)
