@@ -114,7 +114,7 @@ local function refund_log(limit, mark)
     local key, is_newest, is_empty = limit.key, low > length, count == given
     -- Of the others, it keeps also those that are past.
     local sum = string.match(redis.call('LINDEX', key, 0), '%d+$') - given
-    if limit.sum == given then
+    if limit.sum == given or is_newest and is_empty and length == limit.past then
       redis.call('UNLINK', key)
       return
     elseif is_newest and is_empty then

@@ -336,3 +336,20 @@ fn of_a_list_with_a_wrong_sum_is_taken_what_is_charged() {
     let wait = subject.check(START, 0).unwrap().retry_after();
     assert!(wait <= Some(Duration::from_secs(120)), "{wait:?}");
 }
+
+/// The first element has a larger sum than its only entry. A refund of that entry once failed, because it removed the list
+/// and then wrote to it. It was found by PROPTEST_RNG_SEED=5.
+#[test]
+fn a_list_with_a_wrong_sum_is_removed_with_its_last_entry() {
+    let policy = Policy::parse("test", "10/s by sliding-log").unwrap();
+    let counting = Counting::new();
+    let mut subject = Subject::new(&policy, &counting);
+    let key = scripts::list(&HASH, policy.identities()[0].as_bytes());
+    let head = format!("{START} 0 1");
+    subject.server.execute(&[b"RPUSH", &*key, head.as_bytes()], START);
+    assert!(subject.request(START, ListRequest::Reserve(Ask::InAnyCase)).unwrap());
+    let charged = subject.charged.pop().unwrap();
+    let call = subject.plan.refund(&charged, charged.permits());
+    assert_eq!(integers(&subject.call(START, call).unwrap()), Some(vec![1]));
+    assert_eq!(subject.stored(), [""; 0]);
+}
