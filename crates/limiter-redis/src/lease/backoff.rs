@@ -92,7 +92,9 @@ impl Backoff {
 
     fn wait(&self, plan: &Plan, cost: Cost) -> Option<Duration> {
         let known = self.wait.filter(|_| cost == self.cost || cost.get() <= self.ahead);
-        known.or_else(|| plan.wait_after(&self.usage, cost))
+        // That of an admission is not the next one's.
+        let computed = || plan.wait_after(&self.usage, cost);
+        known.filter(|wait| !wait.is_zero()).or_else(computed).or(known)
     }
 
     fn refused(&self, wait: Duration, now: Timestamp) -> Decision {
@@ -169,5 +171,16 @@ mod tests {
         assert!(backoff.refusal(&plan, Cost::of(5), at(11)).is_none(), "its wait is not known");
         let refusal = backoff.refusal_of_asked(&plan, Cost::of(5)).unwrap();
         assert_eq!(refusal.retry_after(), Some(Duration::from_millis(25)), "a tenth of a lease");
+    }
+
+    /// An admission has no wait, so that of the next permit follows from what it has left. The refusal once named the end of the
+    /// back-off, and the retry was refused: found by PROPTEST_RNG_SEED=8, `law_3_a_retry_is_admitted`.
+    #[test]
+    fn behind_the_last_permit_of_a_window_its_end_is_named() {
+        let plan = plan(&Policy::parse("test", "1000/s by aligned-window").unwrap());
+        let usage = Usage::new(1_000, 0, Duration::from_millis(441));
+        let backoff = after(&plan, 1, Decision::admitted(usage)).unwrap();
+        let refusal = backoff.refusal(&plan, Cost::ONE, at(11)).unwrap();
+        assert_eq!(refusal.retry_after(), Some(Duration::from_millis(440)));
     }
 }
