@@ -230,8 +230,7 @@ pub enum ScriptReply {
     Text(String),
     /// An array.
     Array(Vec<ScriptReply>),
-    /// No value: a null bulk string, a null array or, in RESP3, null. Scripts reply so for a key that they leave
-    /// undecided.
+    /// No value: a null bulk string, a null array or, in RESP3, null. No script of this library replies so.
     Nil,
 }
 
