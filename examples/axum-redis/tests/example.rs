@@ -95,7 +95,8 @@ fn a_changed_limit_applies_to_what_a_customer_has_used() {
 
     file.change("basic = \"10/h\"", "basic = \"50/h\"");
     assert!(program.line("reloaded").contains("changed.toml"));
-    assert_eq!(limit(&get(&program, "bob-1")), ("\"basic\";q=50", "48"));
+    // A tenth was used, and this is the fiftieth part.
+    assert_eq!(limit(&get(&program, "bob-1")), ("\"basic\";q=50", "44"));
     file.change("limit = \"5/h\"", "limit = \"7/h\"");
     let _ = program.line("reloaded");
     assert_eq!(limit(&get(&program, "none")), ("\"api\";q=7", "6"));
@@ -144,7 +145,7 @@ fn after_an_invalid_change_the_old_limits_stay() {
 
     file.change("basic = \"10/h\"", "basic = \"20/h\"");
     let _ = program.line("reloaded");
-    assert_eq!(limit(&get(&program, "bob-1")), ("\"basic\";q=20", "18"));
+    assert_eq!(limit(&get(&program, "bob-1")), ("\"basic\";q=20", "17"));
 }
 
 #[test]

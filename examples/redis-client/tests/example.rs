@@ -37,7 +37,7 @@ async fn faults_mean_the_same() {
     let limiter = RedisLimiter::builder(policy).denial_cache(0).build_on(client).unwrap();
     assert_eq!(limiter.check("key").await.unwrap().remaining(), 999);
 
-    server.command(&["RPUSH", "limiter:{sforeign}:test:gcra", "theirs"]).unwrap();
+    server.command(&["RPUSH", "limiter:{sforeign}:test", "theirs"]).unwrap();
     let error = limiter.check("foreign").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unexpected, "{error}");
     assert!(error.to_string().contains("WRONGTYPE "), "{error}");
