@@ -583,9 +583,10 @@ local function general()
       end
     end
     for _, limit in ipairs(limits) do
-      local is_long = limit.key and limit.past > 64
-      local failed = (is_long or limit.key and (limit.is_charged or limit.is_damaged)) and limit.family.write(limit)
-      if failed then
+      local must_write = limit.is_charged or limit.is_damaged
+      local failed = limit.key and (must_write or limit.past > 64) and limit.family.write(limit)
+      -- If only entries that are past are to go, and that is refused, nothing has changed.
+      if failed and must_write then
         return failed
       end
     end

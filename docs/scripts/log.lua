@@ -162,8 +162,11 @@ for i, key in ipairs(KEYS) do
   if not failed and fits == now then
     log_charge(limit, cost + 0, now)
   end
-  if not failed and (fits == now or limit.is_damaged or limit.past > 64) then
+  if not failed and (fits == now or limit.is_damaged) then
     failed = log_write(limit)
+  elseif not failed and limit.past > 64 then
+    -- If that is refused, nothing has changed.
+    log_write(limit)
   end
   local reset, left = log_usage(limit)
   local is_admitted = fits == now

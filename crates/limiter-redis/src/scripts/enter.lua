@@ -9,8 +9,8 @@
 --         { 1, held }  admitted; how many permits are held, this one included, unless none is taken
 --         { 0, held }  refused. Nothing is written, but permits whose deadlines are over are removed.
 --         text         the error of a command, or of the key
--- Costs   TIME; for each key ZCARD; at the limit ZREMRANGEBYSCORE and ZCARD; if admitted PTTL, ZADD and PEXPIRE; if refused
---         ZCOUNT
+-- Costs   TIME; for each key ZCARD; at the limit ZCOUNT, and if deadlines are over ZREMRANGEBYSCORE and ZCARD; if admitted PTTL,
+--         ZADD and PEXPIRE; if refused ZCOUNT
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then
@@ -25,8 +25,11 @@ for i, key in ipairs(KEYS) do
   if type(held) == 'table' then
     reply = 'ZCARD: ' .. held.err
   elseif held >= limit then
-    redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%d', now))
-    held = redis.call('ZCARD', key)
+    -- Only if some are over: a full memory refuses a script's first write alone, and a removal is one that it does not refuse.
+    if redis.call('ZCOUNT', key, '-inf', string.format('%d', now)) > 0 then
+      redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%d', now))
+      held = redis.call('ZCARD', key)
+    end
   end
   if reply then
     -- Another key may be right.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join;
-use limiter_core::Policy;
+use limiter_core::{Cost, Policy};
 use limiter_double::Server;
 
 use super::{
@@ -142,4 +142,35 @@ fn an_impossible_state_promises_no_wait_that_does_not_hold() {
     let wait = store.settle(limiter.check("alice")).unwrap().retry_after().unwrap();
     store.pass(wait);
     assert!(store.settle(limiter.check("alice")).unwrap().is_admitted());
+}
+
+/// A refusal removes entries of a log if more than 64 are past. If that is refused, it is a refusal all the same.
+#[test]
+fn a_refusal_stays_one_if_past_entries_can_not_be_removed() {
+    for text in ["200/s by sliding-log", "200/s by sliding-log, 1000/h"] {
+        let store = Store::new();
+        let limiter = limiter(&store, text);
+        for _ in 0..200 {
+            assert!(store.settle(limiter.check("alice")).unwrap().is_admitted());
+            store.pass(Duration::from_millis(3));
+        }
+        store.pass(Duration::from_millis(600));
+        store.client.set_up(has_room_for(0));
+        let refused = store.settle(limiter.check_n("alice", Cost::of(200))).unwrap();
+        assert!(!refused.is_admitted(), "{text}");
+    }
+}
+
+/// The removal of permits that are over is a write that a full memory does not refuse, and behind it nothing is refused. It once
+/// was made for each key at its limit, so that the fresh keys of its batch were entered.
+#[test]
+fn fresh_keys_are_not_entered_beside_one_at_its_limit() {
+    let world = World::new();
+    let (holder, other) = (world.limiter(1), world.limiter(1));
+    let _permit = world.enter(&holder, "full");
+    world.store.client.set_up(has_room_for(0));
+    let (full, fresh) = world.store.settle(join(other.enter("full"), other.enter("fresh")));
+    assert!(!full.unwrap().is_admitted());
+    let error = fresh.unwrap_err();
+    assert_eq!(CallError::of(&error).unwrap().fault(), Fault::NotExecuted, "{error}");
 }
