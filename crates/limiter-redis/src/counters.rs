@@ -35,8 +35,8 @@ macro_rules! counters {
     ($($(#[$docs:meta])+ $name:ident,)+) => {
         /// What a limiter and all its handles have counted in this process since the limiter was built.
         ///
-        /// A check that ends with a decision is in one of `admitted`, `refused` and `cached`, and of requests in flight also in
-        /// `decided_locally`. Each counter only grows. The counters are read one after the other, so checks that
+        /// A check that ends with a decision is in one of `admitted`, `refused` and `cached`; a request in flight may be in
+        /// `decided_locally` instead. Each counter only grows. The counters are read one after the other, so checks that
         /// end meanwhile may be in some and not yet in others.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]

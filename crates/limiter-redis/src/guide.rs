@@ -61,14 +61,13 @@ pub mod fleet {}
 /// [guarantees]: https://docs.rs/limiter-core/latest/limiter_core/guide/laws/index.html
 /// [hung]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/in_flight/index.html
 /// [keys]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html
-/// [limits]: crate::states#several-limits
+/// [limits]: crate::states#fields
 /// [metrics]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/metrics/index.html
 /// [names]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/several/index.html#names
 /// [no-key]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html#a-request-without-a-key
 /// [observability]: crate::guide
 /// [operation]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/operation/index.html
 /// [order]: crate::guide::failure#what-happens-in-order
-/// [quota]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/migration/index.html#another-quota-in-production
 /// [reload]: https://docs.rs/limiter-tower/latest/limiter_tower/struct.Reload.html
 /// [several]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/several/index.html
 /// [share]: crate::guide::failure#the-local-share

@@ -47,6 +47,9 @@ pub(crate) struct Handles {
 /// Unused handles are removed when there are as many as this, and twice those that remained.
 const FIRST_SWEEP: usize = 64;
 
+/// How many logs are known. With more, a reset is of the first ones.
+const MOST_LISTS: usize = 1_000;
+
 impl Handles {
     /// Returns the handle of `policy`, which must have the families of the limiter's own policy, and its names of
     /// several limits.
@@ -67,7 +70,9 @@ impl Handles {
         handles.insert(policy.clone(), Arc::downgrade(&handle));
         drop(handles);
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        lists.extend(handle.plan.lists().cloned());
+        if lists.len() < MOST_LISTS {
+            lists.extend(handle.plan.lists().cloned());
+        }
         drop(lists);
         Ok(handle)
     }

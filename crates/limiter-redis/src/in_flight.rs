@@ -46,13 +46,13 @@ use crate::{
 /// Limits how many requests of a key are in flight at once, in all processes that use the same server, prefix and name.
 ///
 /// A request costs two calls: one when it enters, and one when its permit is dropped, which nobody waits for. One that is
-/// refused costs one, and others of the key are refused without a call until this process gives one of its permits back,
-/// for 100 ms at most. A permit that is held for longer than a third of its
-/// [expiry](crate::RedisInFlightBuilder::expires_after) is renewed, with others of this process in calls of 200, one after
-/// the other on each node, in a cluster one for each key.
+/// refused costs one call. Until a permit of this process comes back, for at most 100 ms, others of the key are refused
+/// without a call. A permit that is held for longer than a third of its
+/// [expiry](crate::RedisInFlightBuilder::expires_after) is renewed, in calls of up to 200 permits, which are sent one after the
+/// other to each node; in a cluster a call has one key.
 ///
-/// A permit is [lost](limiter_core::InFlightPermit::is_lost) if the store can't be reached for nearly the expiry, or if
-/// the process was stopped for as long, because another request may then have its place. Requests whose permits are not
+/// A permit is [lost](limiter_core::InFlightPermit::is_lost) if the store can't be reached for two thirds of the
+/// expiry, or if the process was stopped for nearly all of it, because another request may then have its place. Requests whose permits are not
 /// lost are at most as many as the limit, whatever is delayed or stopped. If the server loses its data, they are up to
 /// twice as many, once, until the permits are renewed.
 ///
@@ -75,9 +75,9 @@ use crate::{
 ///
 /// # Errors
 ///
-/// The answers' errors have the kinds [`Unavailable`](ErrorKind::Unavailable) (no permit was taken),
-/// [`Undetermined`](ErrorKind::Undetermined) (one may have been taken, and is given back) and
-/// [`Unexpected`](ErrorKind::Unexpected) (for example because of a foreign value at the key). With a
+/// The answers' errors have the kinds [`Unavailable`](limiter_core::ErrorKind::Unavailable) (no permit was taken),
+/// [`Undetermined`](limiter_core::ErrorKind::Undetermined) (one may have been taken, and is given back) and
+/// [`Unexpected`](limiter_core::ErrorKind::Unexpected) (for example because of a foreign value at the key). With a
 /// [share](crate::RedisInFlightBuilder::local_share), this process decides in their place.
 pub struct RedisInFlight<C: ScriptClient = Connection> {
     shared: Arc<Shared<C>>,
@@ -100,7 +100,7 @@ impl<C: ScriptClient> RedisInFlight<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if `limit` is zero.
+    /// [`InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `limit` is zero.
     pub fn set_limit(&self, limit: u32) -> Result<(), Error> {
         check_in_flight(self.name(), limit)?;
         self.shared.limit.store(limit, Relaxed);
@@ -137,7 +137,7 @@ impl<C: ScriptClient> RedisInFlight<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] if `key` is a secret, and the limiter was built without
+    /// [`InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `key` is a secret, and the limiter was built without
     /// [a secret](crate::RedisInFlightBuilder::key_secret) to key its digest with.
     pub fn stored_key<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<u8>, Error> {
         self.shared.keys.of(&key.into()).map(Vec::from)
@@ -171,7 +171,7 @@ impl<C: ScriptClient> RedisInFlight<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Undetermined`] if operations are under way after that time.
+    /// [`Undetermined`](limiter_core::ErrorKind::Undetermined) if operations are under way after that time.
     pub async fn drain(&self, within: Duration) -> Result<(), Error> {
         waiting::ended(&self.shared.client, &self.shared.under_way, within).await
     }

@@ -22,7 +22,7 @@ pub(crate) struct Keys {
 /// What follows the field of a state by GCRA in the name of the field of its leases.
 pub const LEASES: &str = ":leases";
 
-/// What a key of permits of requests in flight has in the place of a family.
+/// The end of the key of permits of requests in flight.
 pub const IN_FLIGHT: &str = "inflight";
 
 /// The longest encoding that a key contains. A longer one is stored as a digest, so that no client can

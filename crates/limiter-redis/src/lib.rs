@@ -47,12 +47,12 @@
 //!
 //! # Keys
 //!
-//! `limiter:{salice}:api:gcra` is the key of `alice` under the policy `api`. Each limit has a key of its own: of a
-//! policy of several limits, `limiter:{salice}:api/hourly:gcra` is that of the limit `hourly`, and the one of the
-//! policy's name has the key that it would have alone. The braces make the subject the hash tag of a cluster.
+//! `limiter:{salice}:api` is the key of `alice` under the policy `api`: a hash with a field for each limit, such as
+//! `gcra.60s` or `hourly/gcra.3600s`. Sliding logs and sub-windows are lists beside it. The braces make the subject the
+//! hash tag of a cluster.
 //! [Secret subjects](limiter_core::Key::secret), such as API keys, are stored as a digest keyed with
-//! [`Builder::key_secret`], and are refused without one. A limit with another algorithm has another key, so it starts
-//! anew; limits can be added, and quotas can change, at any time.
+//! [`Builder::key_secret`], and are refused without one. A limit with another algorithm or span has another field, so it
+//! starts fresh; limits can be added, and quotas can change, at any time.
 //!
 //! [`states`] shows what is stored, and what it means. A value that is not a state counts as used up, for
 //! one recovery; a value of another type is an error.

@@ -20,12 +20,12 @@ use crate::{
 /// A limiter whose states live in Redis or Valkey, shared by all processes that use the same server,
 /// prefix and policy name.
 ///
-/// Each operation is one script call on the subject's hash, or on the lists of its logs, by the server's clock in microseconds.
-/// A key has an expiry, after which it has fully recovered. A clone is cheap and is the same limiter, and so is a
+/// Each operation is one script call on the subject's hash and the lists of its logs, by the server's clock. A key has an
+/// expiry, after which it has fully recovered. A clone is cheap and is the same limiter, and so is a
 /// handle under another policy: see [`with_policy`](Self::with_policy).
 ///
-/// Answers can be awaited on any runtime, and [waited](LimiterFuture::wait) for on a thread without one. A call that was sent outlives its caller: if the answer is dropped
-/// early, the call may still be executed.
+/// Answers can be awaited on any runtime, and [waited](LimiterFuture::wait) for on a thread without one. A call that
+/// was sent outlives its caller: if the answer is dropped early, the call may still be executed.
 ///
 /// A denial is cached in this process until its wait is over, up to a second: see
 /// [`Builder::denial_cache`](crate::Builder::denial_cache).
@@ -239,7 +239,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
         Limiter::refund(self, receipt)
     }
 
-    /// Makes `key` fresh, by all limits of this handle's policy: see [`Limiter::reset`].
+    /// Makes `key` fresh under every policy of this limiter: see [`Limiter::reset`]. Logs of policies that only other processes
+    /// use stay.
     ///
     /// This limiter gives up what it has leased of the key, and its permits are lost. Another process spends what it
     /// holds until its leases end, at most a second later, so the key may get its bound once more for each reset.

@@ -118,7 +118,7 @@ impl<C: ScriptClient> Sender<C> {
         operation: O,
         start: impl FnOnce(Request<O>),
     ) -> Outcome<O::Output> {
-        // First of all, so that nothing is allocated for a call that is not made.
+        // First, so that a call that is not made starts no task.
         if let Some(error) = self.breaker.refuses(|| self.client.server_of(key)) {
             self.context.events.tally.short_circuited.add();
             let error = Arc::new(error);

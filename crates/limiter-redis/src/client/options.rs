@@ -107,7 +107,7 @@ impl ConnectOptions {
     /// 10 ms to 10 s, 250 ms by default. See [`CircuitBreaker`].
     ///
     /// It should be longer than pauses of the server that are usual, such as those to fork. The deadlines of limiters
-    /// don't matter.
+    /// don't matter, unless they are longer: then it opens after the deadline.
     #[must_use]
     pub fn with_silence(mut self, silence: Duration) -> Self {
         self.silence = Some(silence);

@@ -103,7 +103,7 @@ impl<C: ScriptClient> Shared<C> {
                 }
             }
             Err(error) if number > 1 && error.fault() == Fault::CrossSlot => {
-                self.stops_spanning(&error);
+                self.stops_spanning();
                 for enter in group {
                     self.client.spawn(Arc::clone(&self).send_group_alone(enter));
                 }

@@ -13,7 +13,10 @@ use crate::{
         deadline::Deadline,
         queue::{QueueClaim, let_ready_tasks_run},
     },
-    client::{ScriptClient, faults::reported},
+    client::{
+        ScriptClient,
+        faults::{Fault, reported},
+    },
     events::EventKind,
     scripts::{Scripts, in_flight::read_leave},
 };
@@ -64,7 +67,9 @@ impl<C: ScriptClient> Shared<C> {
         // A request may have been refused before the call was executed.
         ids.iter().for_each(|(key, _)| self.full.comes_back(key));
         let Err(error) = outcome else { return };
-        if !self.stops_spanning(&error) {
+        if error.fault() == Fault::CrossSlot && ids.len() > 1 {
+            self.stops_spanning();
+        } else {
             let pause = group.iter().map(|waiting| waiting.pause).max().unwrap_or(FIRST_PAUSE);
             self.client.sleep(pause).await;
         }

@@ -16,7 +16,7 @@ use crate::{
     call::{deadline::Deadline, request::Operating},
     client::{
         ScriptClient,
-        faults::{CallError, Outcome, reported},
+        faults::{CallError, Fault, Outcome, reported},
     },
     events::EventKind,
     scripts::{
@@ -114,7 +114,8 @@ impl<C: ScriptClient> Renewals<C> {
             let Some(error) = self.attempt().await else { continue };
             shared.report(EventKind::StoreError(reported(&error)), &key);
             let again = mem::take(&mut self.group);
-            if shared.stops_spanning(&error) {
+            if error.fault() == Fault::CrossSlot && again.iter().any(|held| held.key != key) {
+                shared.stops_spanning();
                 self.groups.extend(shared.groups(again, |held| &held.key));
                 continue;
             }

@@ -213,13 +213,15 @@ impl<C: ScriptClient> Shared<C> {
         (gate, silence): (Gate, Duration),
     ) -> (Outcome<R>, Option<Timestamp>) {
         let clock = &*self.settings.clock.0;
-        let mut is_again = false;
+        // What the first call failed by.
+        let mut first = None;
         loop {
             let sent = self.now();
-            let pass = match self.breaker.pass(self.client.server_of(key)) {
-                Ok(pass) => Some(pass),
-                Err(_) if gate == Gate::Open => None,
-                Err(error) => return (Err(self.short_circuited(error)), None),
+            let pass = match (self.breaker.pass(self.client.server_of(key)), &first) {
+                (Ok(pass), _) => Some(pass),
+                (Err(_), _) if gate == Gate::Open => None,
+                (Err(_), Some((error, sent))) => return (Err(Arc::clone(error)), Some(*sent)),
+                (Err(error), None) => return (Err(self.short_circuited(error)), None),
             };
             let scripts = (&self.line.loads, pass.as_ref().and_then(Pass::server));
             let result = run(&self.client, call.clone(), (deadline, silence), scripts, clock).await;
@@ -232,11 +234,11 @@ impl<C: ScriptClient> Shared<C> {
             }
             match result {
                 Err(error)
-                    if !is_again
+                    if first.is_none()
                         && error.fault().may_be_sent_again()
                         && deadline.pause(&self.client, clock).await =>
                 {
-                    is_again = true;
+                    first = Some((Arc::new(error), sent));
                 }
                 result => return (result.map_err(Arc::new), Some(sent)),
             }
@@ -335,8 +337,8 @@ impl<C: ScriptClient> Shared<C> {
     }
 
     /// Stops sending calls with keys in several slots, because the server is a node of a cluster.
-    pub(super) fn stops_spanning(&self, error: &CallError) -> bool {
-        error.fault() == Fault::CrossSlot && self.line.becomes_node_of_cluster()
+    pub(super) fn stops_spanning(&self) {
+        let _ = self.line.becomes_node_of_cluster();
     }
 }
 
