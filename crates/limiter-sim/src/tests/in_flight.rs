@@ -53,7 +53,8 @@ fn wrong_worlds_with_requests_in_flight_are_found_by_their_bound() {
             let found = simulate(seed, Some(wrong)).violations;
             found.iter().any(|it| it.message.contains("requests are in flight that entered under"))
         };
-        assert!((1..=60).any(is_found), "{wrong:?}");
+        // One of them takes 113.
+        assert!((1..=300).any(is_found), "{wrong:?}");
     }
 }
 
