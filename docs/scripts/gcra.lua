@@ -21,13 +21,13 @@ for i = 1, #KEYS do
   if type(text) == 'table' then
     failed = 'HGET: ' .. text.err
   elseif text then
-    local tat, part = #text == 16 and tonumber(text), 0
+    local tat, part = #text == 16 and not string.find(text, '%D') and text, 0
     if not tat and #text == 21 then
       tat, part = string.match(text, '^(%d+)%.(%d%d%d%d)$')
     end
     debt = tat and math.max((tat - now) * scale + math.ceil(part * scale / 10000), 0) or math.huge
   end
-  local after, is_damaged = debt + price, not (debt <= capacity or debt <= ARGV[4 * i + 1] * 513 / 512 + 10 * scale)
+  local after, is_damaged = debt + price, debt > capacity and debt > ARGV[4 * i + 1] * 513 / 512 + 10 * scale
   if is_damaged then
     -- A whole burst is in use.
     debt, after = capacity, capacity

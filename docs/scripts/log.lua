@@ -25,20 +25,20 @@ local function log_end(limit, at)
   return at - at % limit.number + limit.span
 end
 
--- Returns the n-th entry, and whether it is the newest, behind all others. One that is damaged ends with the newest.
+-- Returns the n-th entry, and whether it is the newest, behind all others. One that is damaged ends with the newest. A chunk of
+-- the list is kept.
 local function log_entry(limit, n)
-  local entries = limit.entries
-  if n > #entries and not limit.has_all then
-    local elements = redis.call('LRANGE', limit.key, #entries + 1, #entries + 64)
-    limit.has_all = #elements < 64
-    for _, element in ipairs(elements) do
-      entries[#entries + 1] = element
-    end
+  local chunk = limit.chunk
+  if n < chunk.first or n > chunk.last and n <= limit.last then
+    chunk = redis.call('LRANGE', limit.key, n, n + 63)
+    chunk.first, chunk.last = n, n + #chunk - 1
+    limit.chunk, limit.last = chunk, #chunk < 64 and chunk.last or limit.last
   end
-  if n > #entries then
+  local element = chunk[n - chunk.first + 1]
+  if not element then
     return limit.at, limit.count, true
   end
-  local at, count = string.match(entries[n], '^(%d+) (%d+)$')
+  local at, count = string.match(element, '^(%d+) (%d+)$')
   if not at or #at ~= 16 or #count > 15 then
     return limit.at, 0, false
   end
@@ -52,7 +52,8 @@ local function log_read(limit)
   if list.err then
     return 'LRANGE: ' .. list.err
   end
-  limit.entries, limit.has_all, limit.past, limit.is_absent = { unpack(list, 2) }, #list < 4, 0, not list[1]
+  limit.past, limit.is_absent, limit.last = 0, not list[1], #list < 4 and #list - 1 or math.huge
+  limit.chunk = { first = 1, last = #list - 1, unpack(list, 2) }
   if not list[1] then
     return nil
   end
@@ -62,12 +63,12 @@ local function log_read(limit)
     -- A loose window counts the present slot for less than a whole window.
     limit.at = now + (limit.kind == 'loose' and -now % limit.number or 0)
     limit.count = math.max(sum and #sum <= 15 and sum + 0 or 0, limit.permits)
-    limit.sum, limit.entries, limit.has_all, limit.forgets_all = limit.count, {}, true, true
+    limit.sum, limit.chunk, limit.last, limit.forgets_all = limit.count, { first = 1, last = 0 }, 0, true
     return nil
   end
   limit.at, limit.count, limit.sum = at + 0, count + 0, sum + 0
   if log_end(limit, limit.at) <= now then
-    limit.count, limit.sum, limit.entries, limit.has_all, limit.forgets_all = 0, 0, {}, true, true
+    limit.count, limit.sum, limit.chunk, limit.last, limit.forgets_all = 0, 0, { first = 1, last = 0 }, 0, true
     return nil
   end
   local ended, permits = log_entry(limit, 1)

@@ -24,7 +24,7 @@ local function scaled(a, b, c)
   end
   -- Long division, four bits of b at a time, so that no product reaches 2^53.
   local quotient, rest = 0, 0
-  for digit = 11, 0, -1 do
+  for digit = 12, 0, -1 do
     rest = rest * 16 + a * (math.floor(b / 16 ^ digit) % 16)
     quotient, rest = quotient * 16 + math.floor(rest / c), rest % c
   end
@@ -39,13 +39,12 @@ local function gcra_read(text, scale, capacity, most)
   if not text then
     return 0, false
   end
-  local tat, part = #text == 16 and tonumber(text), 0
+  local tat, part = #text == 16 and not string.find(text, '%D') and text, 0
   if not tat and #text == 21 then
     tat, part = string.match(text, '^(%d+)%.(%d%d%d%d)$')
   end
   local debt = tat and math.max((tat - now) * scale + math.ceil(part * scale / 10000), 0) or math.huge
-  -- Not by `>`, because Lua reads a text as `nan`, with which no comparison holds.
-  if not (debt <= capacity or debt <= most * 513 / 512 + 10 * scale) then
+  if debt > capacity and debt > most * 513 / 512 + 10 * scale then
     return capacity, true
   end
   return debt, false
@@ -161,9 +160,11 @@ local function windows_charge(limit, cost, at)
     limit.ends, limit.count, limit.before = window_at(kind, length, now, limit.ends, limit.count, limit.before)
     limit.older = limit.ends == newest and limit.older or ''
     for _, window in ipairs(limit.count + limit.before > 0 and ends ~= limit.ends and windows_of(limit) or {}) do
-      if window.past > now and #kept == 3 then
-        kept[3] = string.gsub(kept[3], ' %d+', ' 200000000000000', 1)
-      elseif window.past > now then
+      -- One whose permits all came back is past earlier.
+      local past = window.count > 0 and window.past or window.before > 0 and window.ends or 0
+      if past > now and #kept == 3 then
+        kept[3] = string.gsub(kept[3], '(%d) %d+', '%1 200000000000000', 1)
+      elseif past > now then
         kept[#kept + 1] = ', ' .. window.text
       end
     end
@@ -180,20 +181,20 @@ local function log_end(limit, at)
   return at - at % limit.number + limit.span
 end
 
--- Returns the n-th entry, and whether it is the newest, behind all others. One that is damaged ends with the newest.
+-- Returns the n-th entry, and whether it is the newest, behind all others. One that is damaged ends with the newest. A chunk of
+-- the list is kept.
 local function log_entry(limit, n)
-  local entries = limit.entries
-  if n > #entries and not limit.has_all then
-    local elements = redis.call('LRANGE', limit.key, #entries + 1, #entries + 64)
-    limit.has_all = #elements < 64
-    for _, element in ipairs(elements) do
-      entries[#entries + 1] = element
-    end
+  local chunk = limit.chunk
+  if n < chunk.first or n > chunk.last and n <= limit.last then
+    chunk = redis.call('LRANGE', limit.key, n, n + 63)
+    chunk.first, chunk.last = n, n + #chunk - 1
+    limit.chunk, limit.last = chunk, #chunk < 64 and chunk.last or limit.last
   end
-  if n > #entries then
+  local element = chunk[n - chunk.first + 1]
+  if not element then
     return limit.at, limit.count, true
   end
-  local at, count = string.match(entries[n], '^(%d+) (%d+)$')
+  local at, count = string.match(element, '^(%d+) (%d+)$')
   if not at or #at ~= 16 or #count > 15 then
     return limit.at, 0, false
   end
@@ -207,7 +208,8 @@ local function log_read(limit)
   if list.err then
     return 'LRANGE: ' .. list.err
   end
-  limit.entries, limit.has_all, limit.past, limit.is_absent = { unpack(list, 2) }, #list < 4, 0, not list[1]
+  limit.past, limit.is_absent, limit.last = 0, not list[1], #list < 4 and #list - 1 or math.huge
+  limit.chunk = { first = 1, last = #list - 1, unpack(list, 2) }
   if not list[1] then
     return nil
   end
@@ -217,12 +219,12 @@ local function log_read(limit)
     -- A loose window counts the present slot for less than a whole window.
     limit.at = now + (limit.kind == 'loose' and -now % limit.number or 0)
     limit.count = math.max(sum and #sum <= 15 and sum + 0 or 0, limit.permits)
-    limit.sum, limit.entries, limit.has_all, limit.forgets_all = limit.count, {}, true, true
+    limit.sum, limit.chunk, limit.last, limit.forgets_all = limit.count, { first = 1, last = 0 }, 0, true
     return nil
   end
   limit.at, limit.count, limit.sum = at + 0, count + 0, sum + 0
   if log_end(limit, limit.at) <= now then
-    limit.count, limit.sum, limit.entries, limit.has_all, limit.forgets_all = 0, 0, {}, true, true
+    limit.count, limit.sum, limit.chunk, limit.last, limit.forgets_all = 0, 0, { first = 1, last = 0 }, 0, true
     return nil
   end
   local ended, permits = log_entry(limit, 1)

@@ -22,7 +22,7 @@ local function scaled(a, b, c)
   end
   -- Long division, four bits of b at a time, so that no product reaches 2^53.
   local quotient, rest = 0, 0
-  for digit = 11, 0, -1 do
+  for digit = 12, 0, -1 do
     rest = rest * 16 + a * (math.floor(b / 16 ^ digit) % 16)
     quotient, rest = quotient * 16 + math.floor(rest / c), rest % c
   end

@@ -23,6 +23,9 @@ pub(crate) struct Plan {
 /// and other commands on the server wait less than a millisecond: `bench redis`.
 const MAX_BATCH: usize = 32;
 
+/// The most permits of a log whose checks share a call.
+const MAX_ENTRIES: u64 = 10_000;
+
 impl Plan {
     /// Returns the plan of a policy in a limiter of this name, whose permits may be leased.
     pub(crate) fn new(
@@ -76,6 +79,11 @@ impl Plan {
 
     /// Returns the most requests by policies like this one that one call should have.
     pub(crate) fn max_batch(&self) -> usize {
+        // A large cost reads as many entries of a log.
+        let is_long = |limit: &ScriptLimit| limit.kind.is_log() && limit.largest > MAX_ENTRIES;
+        if self.limits.iter().any(is_long) {
+            return 1;
+        }
         // A list takes twice as many commands as a field.
         (MAX_BATCH / (self.limits.len() + self.lists().count())).max(1)
     }

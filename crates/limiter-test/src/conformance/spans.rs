@@ -180,6 +180,42 @@ pub(super) const ROWS: &[Case] = &[
             peek(500, 1, 4_500),
         ],
     },
+    Case {
+        // Of a window of which five are reserved, the first is dropped, and the second is full from then on.
+        name: "of_five_windows_the_second_is_full",
+        policy: || window(1, 1_000).with_horizon(Duration::from_secs(10)).expect("it is valid"),
+        rows: &[
+            reserve(0, 1, 10_000, Some(0)),
+            reserve(0, 1, 10_000, Some(1_000)),
+            reserve(0, 1, 10_000, Some(2_000)),
+            reserve(0, 1, 10_000, Some(3_000)),
+            reserve(0, 1, 10_000, Some(4_000)),
+            refund(0, 4, 0, 1),
+            refund(0, 3, 0, 1),
+            refund(0, 2, 0, 1),
+            refund(0, 1, 0, 0),
+            no(0, 1, 0, 2_000, 2_000),
+        ],
+    },
+    Case {
+        // A window whose permits all came back takes none of the places.
+        name: "an_empty_window_is_not_kept",
+        policy: || window(1, 1_000).with_horizon(Duration::from_secs(10)).expect("it is valid"),
+        rows: &[
+            reserve(0, 1, 10_000, Some(0)),
+            reserve(0, 1, 10_000, Some(1_000)),
+            reserve(0, 1, 10_000, Some(2_000)),
+            reserve(0, 1, 10_000, Some(3_000)),
+            refund(0, 2, 0, 1),
+            refund(0, 1, 0, 1),
+            reserve(0, 1, 10_000, Some(4_000)),
+            refund(0, 4, 0, 1),
+            refund(0, 3, 0, 1),
+            no(0, 1, 0, 1_000, 1_000),
+            refund(0, 0, 0, 1),
+            peek(0, 1, 0),
+        ],
+    },
 ];
 
 /// Rows of quotas whose increments are rounded up, to a quarter of a nanosecond.

@@ -6,13 +6,12 @@ local function gcra_read(text, scale, capacity, most)
   if not text then
     return 0, false
   end
-  local tat, part = #text == 16 and tonumber(text), 0
+  local tat, part = #text == 16 and not string.find(text, '%D') and text, 0
   if not tat and #text == 21 then
     tat, part = string.match(text, '^(%d+)%.(%d%d%d%d)$')
   end
   local debt = tat and math.max((tat - now) * scale + math.ceil(part * scale / 10000), 0) or math.huge
-  -- Not by `>`, because Lua reads a text as `nan`, with which no comparison holds.
-  if not (debt <= capacity or debt <= most * 513 / 512 + 10 * scale) then
+  if debt > capacity and debt > most * 513 / 512 + 10 * scale then
     return capacity, true
   end
   return debt, false

@@ -19,9 +19,11 @@ local function windows_charge(limit, cost, at)
     limit.ends, limit.count, limit.before = window_at(kind, length, now, limit.ends, limit.count, limit.before)
     limit.older = limit.ends == newest and limit.older or ''
     for _, window in ipairs(limit.count + limit.before > 0 and ends ~= limit.ends and windows_of(limit) or {}) do
-      if window.past > now and #kept == 3 then
-        kept[3] = string.gsub(kept[3], ' %d+', ' 200000000000000', 1)
-      elseif window.past > now then
+      -- One whose permits all came back is past earlier.
+      local past = window.count > 0 and window.past or window.before > 0 and window.ends or 0
+      if past > now and #kept == 3 then
+        kept[3] = string.gsub(kept[3], '(%d) %d+', '%1 200000000000000', 1)
+      elseif past > now then
         kept[#kept + 1] = ', ' .. window.text
       end
     end
