@@ -135,12 +135,12 @@ fn a_command_that_is_not_permitted_is_named() {
 
 /// Writes a key of each type.
 fn plant(server: &Server) {
-    for (key, words) in [
-        ("limiter:{sa}:api", &["HSET", "gcra.60s", "1700000000000000"][..]),
-        ("limiter:{sa}:api:sub-windows.70s.10s", &["RPUSH", "1700000000000000 1 1"]),
-        ("limiter:{sa}:api:inflight", &["ZADD", "1700000000000000", "permit"]),
+    for (command, key, words) in [
+        ("HSET", "limiter:{sa}:api", &["gcra.60s", "1700000000000000"][..]),
+        ("RPUSH", "limiter:{sa}:api:sub-windows.70s.10s", &["1700000000000000 1 1"]),
+        ("ZADD", "limiter:{sa}:api:inflight", &["1700000000000000", "permit"]),
     ] {
-        server.command(&[&words[..1], &[key], &words[1..]].concat()).unwrap();
+        server.command(&[&[command, key], words].concat()).unwrap();
         server.command(&["PEXPIRE", key, "60000"]).unwrap();
     }
 }

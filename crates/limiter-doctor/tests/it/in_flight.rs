@@ -136,7 +136,7 @@ async fn requests_in_flight_are_reset() {
     let mut is_admitted = false;
     for _ in 0..400 {
         is_admitted = is_admitted || uploads.enter("alice").await.unwrap().is_admitted();
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
         if is_admitted {
             break;
         }
