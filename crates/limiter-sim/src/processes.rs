@@ -108,11 +108,15 @@ impl Processes {
         let in_flight = self.start_in_flight(&client, &clock)?;
         self.network.with_records(|records, _| {
             for (index, limiter) in limiters.iter().enumerate() {
-                for (key, name) in KEYS.iter().enumerate() {
-                    let keys = limiter.stored_keys(*name)?;
-                    let node = keys.first().map_or(0, |key| self.network.node_of(key));
-                    records.is_of_limiter(index, keys.clone());
-                    records.is_stored_at(subject(index, key), node, keys);
+                // Tiers of other lengths have lists of their own.
+                for policy in self.fleet.tiers(index) {
+                    let tier = limiter.with_policy(policy)?;
+                    for (key, name) in KEYS.iter().enumerate() {
+                        let keys = tier.stored_keys(*name)?;
+                        let node = keys.first().map_or(0, |key| self.network.node_of(key));
+                        records.is_of_limiter(index, keys.clone());
+                        records.is_stored_at(subject(index, key), node, keys);
+                    }
                 }
             }
             Ok::<(), Error>(())
