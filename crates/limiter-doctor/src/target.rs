@@ -65,7 +65,7 @@ pub(crate) struct Targets {
 
 /// Returns the keys that are stored of a subject under a policy, and those of its block. They are looked for, because
 /// their names contain the spans of logs. If the limits of the policy are given, it returns the keys that may be there,
-/// without the log of strikes, whose span they don't tell.
+/// without the log of strikes, because the limits don't tell for how long strikes count.
 pub(crate) async fn find(
     server: &Server,
     connection: &Connection,

@@ -130,8 +130,8 @@ pub trait ScriptClient: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Notes that the reply to a call for the key was none of its script's, so that the connection on which it came is
-    /// to be replaced. By default this does nothing.
+    /// Notes that the reply to a call for the key does not have the shape that the script returns. It may belong to
+    /// another call, so the connection is to be replaced. By default this does nothing.
     fn replace_connection(&self, key: &[u8]) {
         let _ = key;
     }

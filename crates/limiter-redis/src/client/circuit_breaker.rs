@@ -21,13 +21,14 @@ use super::{
 
 /// Refuses calls at once while a server returns nothing, so that requests don't wait for it.
 ///
-/// It belongs to a connection to one server or cluster: all limiters on one [`Connection`](crate::Connection) share it, and those on
-/// clones of a `FredClient`. In a cluster each node has one of its own. It opens when for the
-/// time of *silence*, 250 ms by default, calls got no reply, could not be sent, or got what is no reply of Redis. An
-/// error reply is a reply. While it is open, one call every 100 ms probes the server. The first reply closes it.
+/// It belongs to a connection to one server or cluster: all limiters on one [`Connection`](crate::Connection) share it,
+/// and those on clones of a `FredClient`. In a cluster each node has one of its own. It opens when all calls have failed
+/// for the time of *silence*, 250 ms by default. A call fails if it gets no reply, can't be sent, or gets a reply that
+/// its script doesn't return. An error reply, such as `OOM`, is a reply. While it is open, one call every 100 ms probes
+/// the server. The first reply closes it.
 ///
-/// The limiters that share it also share calls. So a client of your own can have one for all limiters on its clones, by [`ScriptClient::breaker`](crate::ScriptClient::breaker). Otherwise each
-/// limiter on it has one.
+/// The limiters that share it also share calls. So a client of your own can have one for all limiters on its clones, by
+/// [`ScriptClient::breaker`](crate::ScriptClient::breaker). Otherwise each limiter on it has one.
 ///
 /// ```
 /// use std::time::Duration;

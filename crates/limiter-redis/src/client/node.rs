@@ -24,7 +24,7 @@ pub(crate) trait Node: Send + Sync + 'static {
 
     fn is_connected(&self) -> bool;
 
-    /// Notes that a reply was none of its script's, so that the connection is replaced.
+    /// Notes that a reply does not have the shape that its script returns, and replaces the connection.
     fn replace_connection(&self);
 
     /// Returns another connection to the server, which is not made again when it is closed.

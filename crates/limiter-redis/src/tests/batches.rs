@@ -26,7 +26,7 @@ fn a_batch_decides_as_its_checks_do_one_after_the_other() {
                 (format!("key-{key}"), Cost::new(cost).expect("a cost is not zero"))
             });
             let mut checks: Vec<_> = checks.collect();
-            // What a log's own script leaves undecided is decided behind the other checks of the batch.
+            // A key with a log has one check in a batch: more go in calls of their own, behind the others.
             let (is_log, mut seen) = (has_log(&policy), BTreeSet::new());
             checks.retain(|(key, _)| !is_log || seen.insert(key.clone()));
             let expected: Vec<_> =
