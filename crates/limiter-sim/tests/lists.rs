@@ -95,18 +95,6 @@ fn files_naming_scripts(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 #[test]
-fn the_guarantees_have_the_number_of_seeds_of_each_wrong_world() {
-    let page = include_str!("../../../docs/guarantees.md");
-    let rows = page.lines().filter(|line| line.starts_with("| ")).flat_map(|line| line.split('|'));
-    let listed: Vec<_> = rows.flat_map(|cell| cell.split(", ").map(str::trim)).collect();
-    for name in Wrong::ALL.map(Wrong::name) {
-        assert!(listed.contains(&name), "{name} is not in the table of docs/guarantees.md");
-    }
-    let number = format!(" {} worlds that are wrong", Wrong::ALL.len());
-    assert!(page.contains(&number), "docs/guarantees.md does not say{number}");
-}
-
-#[test]
 fn the_recorded_page_has_each_fault() {
     let page = include_str!("../../../docs/benchmarks/simulation.md");
     for fault in Fault::all() {
