@@ -1,8 +1,6 @@
-//! `cargo xtask plots`: a picture of each algorithm under the same traffic, and one of a simulated key.
+//! `cargo xtask plots`: a picture of each algorithm under the same traffic.
 
 mod panel;
-mod series;
-mod simulation;
 
 use anyhow::{Context, Result, ensure};
 use limiter_test::{
@@ -29,11 +27,6 @@ const LEGEND: u32 = 30;
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     let check = arguments == ["--check"];
     ensure!(check || arguments.is_empty(), "plots has one option: --check");
-    if !check {
-        simulation::run_anew(shell)?;
-    }
-    let simulation = simulation::draw(shell)?;
-    keep(shell, check, simulation::PATH, simulation)?;
     let (permits, seconds) = limiter_test::traffic::QUOTA;
     let contenders = contenders(permits, seconds);
     keep(shell, check, OVERVIEW, draw_overview(&contenders)?)?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 pub(crate) const OPTIONS: &str = "[--seed N] [--minutes M | --faults N | --count N] [--processes P] [--faults-for MICROS] \
-                                  [--without KIND,...] [--wrong NAME|all] [--services | --in-flight] | --compare [--seed N] [--minutes M] | --ci | \
+                                  [--without KIND,...] [--wrong NAME|all] [--in-flight] | --ci | \
                                   --record FAULTS";
 
 /// The seeds that found something, which each run of [`ci`] has.
@@ -15,8 +15,7 @@ const SEEDS: &str = "crates/limiter-sim/seeds.txt";
 /// Where the output of a long run is kept.
 const RECORD: &str = "docs/benchmarks/simulation.md";
 
-/// Runs one seed, new seeds for a minute or as long as asked, or wrong variants until each is found; or compares loads with
-/// leases and without.
+/// Runs one seed, new seeds for a minute or as long as asked, or wrong variants until each is found.
 pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -62,7 +61,7 @@ fn record(shell: &Shell, faults: &str) -> Result<()> {
         "# Simulation\n\nPrinted by `cargo xtask simulate --record {faults}`, which runs `simulate {}`.\n\n\
          - Date: {}\n- Machine: {}\n- Compiler: {compiler}, profile `release`\n- Commit: {}\n\n\
          What the faults are, and what the auditor checks: [guarantees](../guarantees.md#the-simulation).\n\n\
-         One of four seeds is run once more with services, and one of four others with requests in flight.\n\n\
+         One of four seeds is run once more with requests in flight.\n\n\
          {printed}",
         options.join(" "),
         date.trim_end_matches('Z').to_owned() + " UTC",

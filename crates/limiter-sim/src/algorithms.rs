@@ -73,15 +73,6 @@ pub(crate) const fn pace(limit: &Limit) -> Option<u64> {
     }
 }
 
-/// Returns the largest cost that fits all limits of a policy at once.
-pub(crate) fn largest_cost(policy: &Policy) -> u64 {
-    let at_once = |limit: &Limit| {
-        let quota = limit.quota();
-        pace(limit).map_or(quota.burst(), |slots| quota.permits().div_ceil(slots))
-    };
-    policy.limits().iter().map(at_once).min().unwrap_or(1)
-}
-
 /// Returns the largest cost that fits, once it does, until the next charge. A larger one may fit a paced slot, and not
 /// the next one, whose ceiling can be lower by a permit.
 pub(crate) fn largest_steady_cost(policy: &Policy) -> u64 {

@@ -9,18 +9,12 @@
 //!   Each of several limits has its own bound. Quotas that were in use in a stretch have the bound of law 9 there.
 //! - **Charges.** An operation whose error is `Unavailable` has changed no state at the server, and any other one has
 //!   changed it once at most. That is checked for operations on one key, if the same process had no other one under way on
-//!   it. Where permits are leased, calls are for the only operation under way when they are sent, unless they may ask ahead
-//!   ([`attributions`]).
+//!   it, and where no permits are leased.
 //! - **Waits.** A cost that the store refused for a wait is refused until that is over, and admitted from then on, as long
-//!   as no other call changes the key. The delay of a reservation is that wait, too ([`waits`]). Without leases; those with
-//!   leases and cached denials are checked when the faults have stopped: see [`alone`](crate::alone).
-//! - **Counters.** When a process ends, each decision that its callers saw was counted once, and so was each operation that
-//!   failed or fell back, by its kind. [`balance`] lists what can't be known.
-//! - **Leases.** The leases that a limiter has counted, and their permits, are those of the server's replies that have
-//!   reached it ([`grants`]). In the end each permit was spent, unused or given back.
+//!   as no other call changes the key. The delay of a reservation is that wait, too ([`waits`]). Without leases.
 //! - **Liveness.** After the faults have stopped, no check fails, and each key is admitted at 95 % of its limit, or at a
 //!   lower share by leased counters, paced slots and several limits: see [`probe`](crate::probe). Then all tasks have ended.
-//! - **Services.** What rules charge, and how keys are blocked: see [`services`]. **Requests in flight:** see [`in_flight`].
+//! - **Requests in flight**: see [`in_flight`].
 //!
 //! What faults excuse:
 //!
@@ -44,16 +38,12 @@
 //! clocks, callers that leave and late refunds never exceed a bound.
 
 mod around;
-mod attributions;
-mod balance;
 mod bound;
 mod charges;
-mod grants;
 mod history;
 mod in_flight;
 mod ledger;
 mod overshoot;
-mod services;
 mod suspensions;
 mod uses;
 mod waits;
@@ -66,14 +56,10 @@ use std::{
 use limiter_core::Policy;
 
 pub(crate) use self::{
-    attributions::Attributions,
-    balance::{Known, Tally},
     charges::Begun,
-    grants::Grants,
     in_flight::{
         Counts as InFlightCounts, Executed as InFlightCall, InFlight, Tally as InFlightTally, Work,
     },
-    services::{Charge, Counts, Part, Services},
     waits::{Answer, Decided, Waits},
 };
 use self::{
@@ -108,12 +94,8 @@ pub(crate) struct Auditor {
     keys: Vec<Audited>,
     of_shares: BTreeMap<(ProcessId, Subject), Ledger>,
     charges: Charges,
-    pub(crate) attributions: Attributions,
-    pub(crate) grants: Grants,
     waits: Waits,
-    has_incarnations: bool,
     pub(crate) suspensions: Suspensions,
-    pub(crate) services: Services,
     pub(crate) in_flight: InFlight,
     /// What was found, until it is reported.
     found: Vec<(Subject, String)>,
@@ -266,25 +248,21 @@ impl Auditor {
     /// Notes that a key has become fresh.
     pub(crate) fn was_reset(&mut self, subject @ Subject(index): Subject, at: Micros) {
         self.waits.are_void_until(subject, at);
-        self.services.was_reset(subject);
         self.keys.get_mut(index).into_iter().for_each(|it| it.ledger.has_incarnation(at, at));
     }
 
     /// Notes that all keys of a node have other incarnations from one time to another: because they became fresh or older
     /// without a recovery, or because two servers answer.
     pub(crate) fn have_incarnation(&mut self, node: usize, from: Micros, to: Micros) {
-        self.has_incarnations = true;
         let of_node = self.keys.iter_mut().enumerate().filter(|(_, key)| key.node == node);
         for (index, key) in of_node {
             key.ledger.has_incarnation(from, to);
             self.waits.are_void_until(Subject(index), to);
-            self.services.are_void(Subject(index));
         }
     }
 
     /// Notes that a process is suspended.
     pub(crate) fn suspended(&mut self, process: ProcessId, at: Moment) {
-        self.attributions.suspended(process, at.now);
         self.suspensions.begin(process, at);
     }
 
@@ -363,16 +341,12 @@ impl Auditor {
         &mut self,
         process: ProcessId,
         subject: Subject,
-        (call, sent): (u64, Micros),
-        script: &str,
+        sent: Micros,
         moment: Moment,
     ) {
         let now = moment.now;
         self.waits.changed(subject, moment.passed(self.node(subject)));
-        // After a step of the clock, a refusal may have replaced a state that had become impossible: law 2.
-        let is_other = script == "refund" || self.has_incarnations;
-        let is_found = !is_other && self.attributions.changed(subject, call).is_some();
-        if self.charges.changed(process, subject, sent, now) || is_found {
+        if self.charges.changed(process, subject, sent, now) {
             self.found_charge(subject);
         }
     }

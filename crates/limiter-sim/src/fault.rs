@@ -60,7 +60,7 @@ pub enum Fault {
 pub(crate) enum Effect {
     /// It excuses nothing, and happens in all worlds.
     Nothing,
-    /// It excuses nothing, and only callers of limiters use what it concerns: not services, and not requests in flight.
+    /// It excuses nothing, and only callers of limiters use what it concerns, not those of requests in flight.
     OfLimiters,
     /// An admission may appear long after it was charged.
     Delays,

@@ -2,7 +2,6 @@
 
 mod in_flight;
 mod policies;
-mod services;
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -11,15 +10,13 @@ use limiter_redis::RedisLimiter;
 
 use crate::{
     algorithms,
-    auditor::{Auditor, Services},
+    auditor::Auditor,
     clock::ProcessClock,
     in_flight_plan,
     network::SimClient,
     random::Random,
-    series::Series,
-    service_plan::{Holding, Plan},
     trips::Trips,
-    vocabulary::{HORIZON, KEYS, Micros, subject},
+    vocabulary::{HORIZON, KEYS, Micros},
     wrong::{Concern, Wrong},
 };
 
@@ -66,8 +63,6 @@ pub(crate) struct Fleet {
     pub(crate) longest_pause: Micros,
     /// Whether work is charged afterwards: in one of three seeds, because that excuses much of what is leased.
     pub(crate) charges: bool,
-    /// The services of the processes, which their callers call in place of the limiters.
-    pub(crate) services: Option<Arc<Plan>>,
     /// The requests in flight of the processes, whose callers enter in place of asking limiters.
     pub(crate) in_flight: Option<Arc<in_flight_plan::Plan>>,
 }
@@ -145,17 +140,8 @@ impl Fleet {
         let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
         let longest_pause = random.between(2_000, 100_000);
         let charges = random.below(3) == 0;
-        let mut fleet = Self {
-            groups,
-            processes,
-            trips,
-            busy,
-            quiet,
-            longest_pause,
-            charges,
-            services: None,
-            in_flight: None,
-        };
+        let mut fleet =
+            Self { groups, processes, trips, busy, quiet, longest_pause, charges, in_flight: None };
         if let Some(concern) = concern {
             fleet.suit(concern, random);
         }
@@ -186,8 +172,6 @@ impl Fleet {
         let processes = self.processes;
         let shares = [None, Some(processes)];
         let share = random.pick(&shares).copied().flatten();
-        // Rules decide what follows when a store fails.
-        let share = share.filter(|_| self.services.is_none());
         Tuning {
             share,
             lease: self.groups.get(group).is_some_and(|it| it.lease) && random.below(2) == 0,
@@ -268,27 +252,7 @@ impl Fleet {
             let in_flight = format!("{} in flight, {} us", kind.limit, kind.expiry);
             names.extend(KEYS.map(|key| format!("{key}, {}, {in_flight}", kind.name)));
         }
-        for holding in self.services.iter().filter_map(|plan| plan.holding) {
-            let in_flight = format!("{} in flight, {} us", holding.limit, holding.expiry);
-            names.extend(KEYS.map(|key| format!("{key}, {}, {in_flight}", Holding::NAME)));
-        }
-        if let Some(plan) = &self.services {
-            auditor.services = Services::of(plan);
-        }
         (auditor, names)
-    }
-
-    /// Returns the empty series of a key of the first limiter by GCRA, up to a time.
-    pub(crate) fn series(&self, until: Micros) -> Option<Series> {
-        let by_gcra = |tiers: &[Policy]| match tiers.first()?.limits() {
-            [limit] if limit.algorithm() == Algorithm::Gcra => Some(*limit.quota()),
-            _ => None,
-        };
-        let mut keys = self.all().enumerate();
-        let (limiter, quota) =
-            keys.find_map(|(limiter, tiers)| Some((limiter, by_gcra(tiers)?)))?;
-        let numbers = (quota.burst(), quota.permits(), micros(quota.window()));
-        Some(Series::new(subject(limiter, 0), numbers, until))
     }
 
     /// Returns for how long no caller asks, from `now` on.

@@ -8,16 +8,12 @@
 //! on a key, as of plans or by a reload; processes are started anew with other settings; the server is far; and work is
 //! charged afterwards.
 //!
-//! With [`services`](Settings::services), the processes have services behind a layer of `limiter-tower` instead: several
-//! rules, whose limiters are in one store or two and in memory, shadows, requests that are dropped, charges by the
-//! response, blocks, which a success may clear, a rule that waits, and a limit on requests in flight.
-//!
 //! With [`in_flight`](Settings::in_flight), the callers of the processes hold permits of requests in flight, and reset keys.
 //!
 //! Not simulated yet: a cluster whose slots move.
 //!
 //! A [run](run()) draws everything from one seed: policies, traffic and [faults](Fault). An auditor, which shares no code
-//! with the limiters, checks the bounds, the waits of refusals and the counters. Then the faults stop, and each key has to
+//! with the limiters, checks the bounds, the charges and the waits of refusals. Then the faults stop, and each key has to
 //! be admitted at its limit again. The same seed gives the same run; its [report](Report) has a hash over every event.
 //! Of a seed that fails, [`shortest()`] finds the shortest run with a violation. [`Wrong`] worlds show that the auditor
 //! can fail.
@@ -31,15 +27,12 @@
 //! ```
 
 mod algorithms;
-mod alone;
 mod auditor;
 mod calamity;
 mod clock;
 mod cluster;
-mod compare;
 mod executor;
 mod fault;
-mod finish;
 mod finish_in_flight;
 mod fleet;
 mod in_flight;
@@ -52,10 +45,7 @@ mod random;
 mod records;
 mod report;
 mod run;
-mod series;
 mod server;
-mod service;
-mod service_plan;
 mod settings;
 mod shortest;
 mod step;
@@ -69,11 +59,9 @@ mod world;
 mod wrong;
 
 pub use auditor::Violation;
-pub use compare::{Comparison, compare};
 pub use fault::Fault;
 pub use report::Report;
 pub use run::run;
-pub use series::Series;
 pub use settings::Settings;
 pub use shortest::{Shortest, shortest};
 pub use vocabulary::Micros;

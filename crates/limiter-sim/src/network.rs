@@ -3,7 +3,6 @@
 mod client;
 mod expiries;
 mod in_flight;
-mod leases;
 mod reply;
 mod state;
 
@@ -16,7 +15,6 @@ use tokio::sync::oneshot;
 pub(crate) use self::client::SimClient;
 use self::{
     expiries::shortened,
-    leases::{Granted, granted},
     reply::{Outcome, outcome},
     state::{State, Waiting},
 };
@@ -26,7 +24,6 @@ use crate::{
     fault::{Fault, Faults},
     random::Random,
     records::Records,
-    series::Lease,
     server::Server,
     sync::lock,
     trips::Trips,
@@ -133,11 +130,6 @@ impl Network {
         lock(&self.0.state).slow.insert(node, (until, by));
     }
 
-    /// Returns how many calls were sent.
-    pub(crate) fn calls(&self) -> u64 {
-        lock(&self.0.state).sent
-    }
-
     /// Ends cuts, partitions and slowness.
     pub(crate) fn heal(&self) {
         if self.0.wrong != Some(Wrong::NeverReconnects) {
@@ -176,15 +168,6 @@ impl Network {
         Ok((number, receive))
     }
 
-    /// Spawns a task of a process.
-    pub(crate) fn spawn(
-        &self,
-        process: ProcessId,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) {
-        self.0.executor.spawn(process, task);
-    }
-
     /// Lets the server execute a call, and sends the reply.
     fn arrive(&self, call: Call) {
         let now = self.0.executor.now();
@@ -200,42 +183,24 @@ impl Network {
                 records.violated(moment, Subject::ALL, "a call has keys of several slots");
             });
         }
-        let grants = match executed.script {
-            "lease" => granted(&call.words, &executed.reply),
-            _ => Vec::new(),
-        };
         self.with_records(|records, moment| {
-            for Granted { key, .. } in grants.iter().filter(|granted| granted.is_refused) {
-                records.charges_for_nobody(key, call.number);
-            }
-            records.blocks_changed(moment, &executed);
             let what = (call.process, call.number, call.sent);
             records.executed(moment, what, executed.script, &executed.keys);
-            for Granted { key, permits, lasts, .. } in &grants {
-                let (process, from, until) = (call.process, now, call.sent + lasts);
-                records.leased(key, Lease { process, from, until, permits: *permits });
-            }
         });
         let (network, number) = (self.clone(), call.number);
         if !self.is_lost((call.process, call.node), Fault::ReplyLost) {
             let delay = way.unwrap_or_else(|| self.delay(call.node));
             let outcome = outcome(executed.reply);
-            self.0.executor.after(delay, move || network.deliver(number, outcome, grants));
+            self.0.executor.after(delay, move || network.deliver(number, outcome));
         } else if self.0.wrong == Some(Wrong::SendsAgain) {
             self.0.executor.after(1_000, move || network.arrive(call));
         }
     }
 
-    fn deliver(&self, number: u64, outcome: Outcome, grants: Vec<Granted>) {
+    fn deliver(&self, number: u64, outcome: Outcome) {
         let waiting = lock(&self.0.state).under_way.remove(&number);
-        if let Some(Waiting { process, reply, .. }) = waiting
-            && reply.send(outcome).is_ok()
-        {
-            self.with_records(|records, _| {
-                for Granted { key, permits, .. } in &grants {
-                    records.granted(process, key, *permits);
-                }
-            });
+        if let Some(Waiting { reply, .. }) = waiting {
+            drop(reply.send(outcome));
         }
     }
 
@@ -251,11 +216,7 @@ impl Network {
 
     /// Returns whether a fault of a message happens now.
     pub(crate) fn happens(&self, fault: Fault) -> bool {
-        let happens = self.with_faults(|faults| faults.happens(fault));
-        if happens {
-            self.with_records(|records, moment| records.pictures_fault(moment, None, fault, 0));
-        }
-        happens
+        self.with_faults(|faults| faults.happens(fault))
     }
 
     /// Returns how long a message to or from a node takes.

@@ -113,7 +113,7 @@ async fn ask(member: &Member, target: Target) -> (Option<bool>, Micros) {
     let is_direct = !member.leases(limiter);
     let question = Question { operation: "probe", permits: 1, tier, is_direct };
     let operation = member.with_records(|records, moment| {
-        records.asks(moment, (member.process, limiter), target.subject(), question)
+        records.asks(moment, member.process, target.subject(), question)
     });
     let answer = handle.check(&target.key()).await;
     member.with_records(|records, moment| match answer {

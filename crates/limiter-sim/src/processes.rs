@@ -12,18 +12,14 @@ use std::{
 };
 
 use limiter_core::Error;
-use limiter_redis::RedisLimiter;
 
 use crate::{
-    auditor::{Known, Part},
     clock::ProcessClock,
     executor::Executor,
     fleet::{Fleet, TIERS, Tuning},
     network::{Network, SimClient},
     random::Random,
-    service::{Exports, Service},
-    service_plan::{BLOCK, LEVELS, USER, stored_part},
-    traffic::{Caller, Clients, Holder, Member},
+    traffic::{Caller, Holder, Member},
     vocabulary::{KEYS, ProcessId, Subject, subject},
 };
 
@@ -103,8 +99,6 @@ impl Processes {
         let client = SimClient::new(&self.network, process, &clock);
         let tunings = self.tunings.get(place).map_or(&[][..], |tunings| tunings);
         let (limiters, shares) = self.fleet.build(tunings, &client, &clock, random)?;
-        let exports = self.start_exports(&client, &clock)?;
-        let service = self.start_service(process, &clock, &limiters, exports)?;
         let in_flight = self.start_in_flight(&client, &clock)?;
         self.network.with_records(|records, _| {
             for (index, limiter) in limiters.iter().enumerate() {
@@ -114,7 +108,6 @@ impl Processes {
                     for (key, name) in KEYS.iter().enumerate() {
                         let keys = tier.stored_keys(*name)?;
                         let node = keys.first().map_or(0, |key| self.network.node_of(key));
-                        records.is_of_limiter(index, keys.clone());
                         records.is_stored_at(subject(index, key), node, keys);
                     }
                 }
@@ -130,17 +123,11 @@ impl Processes {
             fleet: Arc::clone(&self.fleet),
             network: self.network.clone(),
             is_over: Arc::clone(&self.is_over),
-            service,
             in_flight,
         });
         let random = &mut self.random;
         for _ in 0..random.between(2, 8) {
             let member = Arc::clone(&member);
-            if let Some(service) = &member.service {
-                let (service, random) = (Arc::clone(service), random.fork());
-                self.executor.spawn(process, Clients { member, service, random }.run());
-                continue;
-            }
             if let Some(in_flight) = &member.in_flight {
                 let (in_flight, random) = (Arc::clone(in_flight), random.fork());
                 self.executor.spawn(process, Holder { member, in_flight, random }.run());
@@ -153,40 +140,6 @@ impl Processes {
             *place = Some(Process { member, state: State::Running });
         }
         Ok(())
-    }
-
-    /// Returns the service of a process that is started, if it has one.
-    fn start_service(
-        &self,
-        process: ProcessId,
-        clock: &ProcessClock,
-        limiters: &[RedisLimiter<SimClient>],
-        exports: Option<Exports>,
-    ) -> Result<Option<Arc<Service>>, Error> {
-        let Some(plan) = &self.fleet.services else { return Ok(None) };
-        let strikes = plan.block.map(|block| block.strikes_key()).transpose()?.unwrap_or_default();
-        for (key, name) in KEYS.iter().enumerate() {
-            let limits = limiters.get(USER).map(|user| user.stored_keys(*name)).transpose()?;
-            for limit in limits.iter().flatten() {
-                self.network.with_records(|records, _| {
-                    for (part, name) in
-                        [(Part::Strikes, &*strikes), (Part::Levels, LEVELS), (Part::Block, BLOCK)]
-                    {
-                        records.is_of_blocks(stored_part(limit, name), subject(USER, key), part);
-                    }
-                });
-            }
-        }
-        let around = (&self.network, &self.executor);
-        let deadline = self.fleet.trips.deadline;
-        Ok(Some(Arc::new(Service::new(
-            plan,
-            limiters,
-            (process, clock),
-            around,
-            deadline,
-            exports,
-        )?)))
     }
 
     /// Stops a process, and its clock too if that `stands_still`.
@@ -226,20 +179,12 @@ impl Processes {
         self.floods += 1;
         let Some(flooded) = self.find(process) else { return };
         let member = Arc::clone(&flooded.member);
-        for (index, limiter) in member.limiters.iter().enumerate() {
+        for index in 0..member.limiters.len() {
             for number in 0..FLOOD {
                 let key = format!("{}-{number}", self.floods);
-                let keys = limiter.stored_keys(key.as_str()).unwrap_or_default();
-                member.with_records(|records, _| {
-                    records.is_of_limiter(index, keys);
-                    records.tally(process, index).begun += 1;
-                });
                 let Some(limiter) = member.limiter(index) else { continue };
-                let (checked, member) = (limiter.check(&key.into()), Arc::clone(&member));
-                self.executor.spawn(process, async move {
-                    let answer = checked.await;
-                    member.with_records(|records, _| records.tally(process, index).ends(&answer));
-                });
+                let checked = limiter.check(&key.into());
+                self.executor.spawn(process, async move { drop(checked.await) });
             }
         }
     }
@@ -251,11 +196,8 @@ impl Processes {
             |it: &Option<Process>| it.as_ref().is_some_and(|it| it.member.process == process);
         let place = self.places.iter().position(is_killed)?;
         let killed = self.places.get_mut(place)?.take()?;
-        let (unsent, unknown) = killed.member.unsure();
         drop(killed);
         self.network.with_records(|records, moment| {
-            records.auditor.services.unsent += unsent;
-            records.auditor.services.unknown += unknown;
             records.auditor.killed(process, moment);
         });
         Some(place)
@@ -341,23 +283,7 @@ impl Processes {
     /// Returns how the counters of a process disagree with what its callers saw.
     pub(crate) fn disagrees(&self, process: ProcessId, has_ended: bool) -> Option<String> {
         let member = self.members().find(|member| member.process == process)?;
-        if let Some(message) = self.in_flight_disagrees(member, has_ended) {
-            return Some(message);
-        }
-        // Layers ask the limiters of a service, and nobody counts what.
-        if member.service.is_some() {
-            return None;
-        }
-        member.limiters.iter().enumerate().find_map(|(index, limiter)| {
-            let counters = limiter.counters();
-            let disagreement = self.network.with_records(|records, _| {
-                let granted = records.auditor.grants.of(process, index);
-                let leases = limiter.lease().is_some();
-                let known = Known { leases, granted, has_ended };
-                records.tally(process, index).disagrees(&counters, known)
-            })?;
-            Some(format!("{} in {process}: {disagreement}", limiter.policy().name()))
-        })
+        self.in_flight_disagrees(member, has_ended)
     }
 
     /// Gives all leases back, and lets all limiters wait until nothing is under way.

@@ -2,9 +2,6 @@
 
 mod in_flight;
 mod operation;
-mod services;
-#[cfg(test)]
-mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +9,9 @@ use limiter_core::{ErrorKind, Source};
 
 pub(crate) use self::operation::{Answer, End, Operation, Question};
 use crate::{
-    auditor::{self, Account, Admission, Auditor, Begun, Decided, Part, Permits, Tally, Violation},
+    auditor::{self, Account, Admission, Auditor, Begun, Decided, Permits, Violation},
     fault::Fault,
     log::{Event, Log},
-    series::{Lease, Series},
     vocabulary::{Moment, ProcessId, Subject},
 };
 
@@ -28,14 +24,6 @@ pub(crate) struct Records {
     names: Vec<String>,
     /// The keys as the server has them.
     stored: BTreeMap<Vec<u8>, Subject>,
-    /// The indices of the limiters of stored keys.
-    limiters: BTreeMap<Vec<u8>, usize>,
-    /// The keys for strikes and blocks.
-    of_blocks: BTreeMap<Vec<u8>, (Subject, Part)>,
-    /// By process, and by the index of the limiter.
-    pub(crate) tallies: BTreeMap<(ProcessId, usize), Tally>,
-    /// What becomes of one key.
-    pub(crate) series: Option<Series>,
     /// How many calls each process has sent about each key.
     pub(crate) calls: BTreeMap<(ProcessId, Subject), u64>,
     pub(crate) decisions: u64,
@@ -49,10 +37,6 @@ impl Records {
             auditor,
             names,
             stored: BTreeMap::new(),
-            limiters: BTreeMap::new(),
-            of_blocks: BTreeMap::new(),
-            tallies: BTreeMap::new(),
-            series: None,
             calls: BTreeMap::new(),
             decisions: 0,
             violations: Vec::new(),
@@ -65,67 +49,40 @@ impl Records {
         self.stored.extend(keys.into_iter().map(|key| (key, subject)));
     }
 
-    /// Notes that a key of a limiter is stored so.
-    pub(crate) fn is_of_limiter(&mut self, limiter: usize, keys: Vec<Vec<u8>>) {
-        self.limiters.extend(keys.into_iter().map(|key| (key, limiter)));
-    }
-
     /// Notes that a caller asks for something.
     pub(crate) fn asks(
         &mut self,
         moment: Moment,
-        (process, limiter): (ProcessId, usize),
+        process: ProcessId,
         subject: Subject,
         question: Question,
     ) -> Operation {
         let Question { operation, permits, tier, .. } = question;
         let event = Event::Asked { operation, permits, tier };
         self.log.add(moment.now, Some(process), Some(subject), event);
-        self.tally(process, limiter).begun += 1;
         if operation == "reset" {
             let at = moment.passed(self.auditor.node(subject));
             self.auditor.resets_share(process, subject, at);
         }
         self.auditor.uses((process, subject), tier, moment.passed(self.auditor.node(subject)));
         let begun = self.auditor.begins(process, subject, moment.now);
-        let attributions = &mut self.auditor.attributions;
-        // What a list has charged may be refunded.
-        let most = if operation == "decide" { u64::MAX } else { 1 };
-        let attributed =
-            (!question.is_direct).then(|| attributions.begins(process, subject, most, moment.now));
-        Operation { begun, asked: moment, limiter, question, attributed }
+        Operation { begun, asked: moment, question }
     }
 
     /// Notes how an operation has ended.
     pub(crate) fn ends(&mut self, moment: Moment, operation: &Operation, end: End<'_>) {
-        let Operation { begun, limiter, question, .. } = *operation;
-        let Question { operation: what, is_direct, tier, .. } = question;
+        let Operation { begun, question, .. } = *operation;
+        let Question { is_direct, tier, .. } = question;
         let event = match end {
             End::Answered => Event::Ended,
             End::Failed(error) => Event::Failed { kind: error.kind() },
             End::Left => Event::Left,
         };
         self.log.add(moment.now, Some(begun.process), Some(begun.subject), event);
-        let tally = self.tally(begun.process, limiter);
-        tally.ended += 1;
-        match end {
-            End::Answered => tally.peeks += u64::from(what == "peek"),
-            End::Failed(_) if what == "decide" => tally.unknown_parts += 1,
-            End::Failed(error) => {
-                tally.failed.add(error.kind());
-                tally.refunds_failed += u64::from(what == "refund");
-            }
-            End::Left => tally.left += 1,
-        }
-        if what == "decide" {
-            // It may have given back what it has spent of a lease.
-            self.auditor.attributions.spends(begun.process, begun.subject, moment.now);
-        }
         // Calls of leases are sent apart from operations.
         let may_follow = !is_direct || !matches!(end, End::Answered);
         let at = moment.passed(self.auditor.node(begun.subject));
         self.auditor.used((begun.process, begun.subject), tier, at, may_follow);
-        self.ends_attributed(moment, operation, end);
         let changes = match end {
             End::Left => return self.auditor.leaves(begun, moment.now),
             End::Failed(error) if error.kind() == ErrorKind::Unavailable => 0,
@@ -133,26 +90,6 @@ impl Records {
         };
         self.auditor.ends(begun, moment.now, is_direct.then_some(changes));
         self.report(moment);
-    }
-
-    /// Compares the outcome with what the calls have changed that were sent for the operation, where permits are leased.
-    fn ends_attributed(&mut self, moment: Moment, operation: &Operation, end: End<'_>) {
-        let Operation { begun: Begun { process, subject, .. }, attributed, .. } = *operation;
-        let Some(number) = attributed else { return };
-        let attributions = &mut self.auditor.attributions;
-        if matches!(end, End::Left) {
-            attributions.leaves(process, number, moment.now);
-        }
-        let attributions = &mut self.auditor.attributions;
-        let is_unavailable =
-            matches!(end, End::Failed(error) if error.kind() == ErrorKind::Unavailable);
-        if matches!(end, End::Failed(_)) && !is_unavailable {
-            attributions.has_no_reply(process, subject, moment.now);
-        }
-        let is_unchanged = is_unavailable && operation.question.operation != "decide";
-        if attributions.ends(process, (number, subject), is_unchanged).is_some() {
-            self.auditor.found_charge(subject);
-        }
     }
 
     /// Notes a decision, whose permits are charged for `delay` later. Returns the admission, if the auditor counts it.
@@ -163,7 +100,7 @@ impl Records {
         answer: Answer,
     ) -> Option<Admission> {
         let Answer { source, permits, delay, of_request, .. } = answer;
-        let Operation { begun: Begun { process, subject, .. }, asked, limiter, .. } = *operation;
+        let Operation { begun: Begun { process, subject, .. }, asked, .. } = *operation;
         if source == Source::State {
             self.decided_by_store(moment, operation, answer);
         }
@@ -173,28 +110,12 @@ impl Records {
             None => Event::Refused { source },
         };
         self.log.add(moment.now, Some(process), Some(subject), event);
-        if let (Some(series), Some(permits)) = (self.series_of(subject), permits) {
-            series.admitted(moment.now + delay, process, source, permits);
-        }
-        let tally = self.tally(process, limiter);
-        let mut account = Account { subject, share_of: None };
-        match source {
-            Source::Local => {
-                account.share_of = Some(process);
-                tally.fell_back += 1;
-                self.auditor.attributions.has_no_reply(process, subject, moment.now);
-            }
-            // A charge afterwards decides nothing.
-            _ if of_request.is_some() => {}
-            _ => tally.decided += 1,
-        }
+        let share_of = (source == Source::Local).then_some(process);
+        let account = Account { subject, share_of };
         let node = self.auditor.node(subject);
         let (from, to) = (asked.passed(node), moment.passed(node));
         let earliest = match source {
-            Source::Lease => {
-                self.auditor.attributions.spends(process, subject, moment.now);
-                self.auditor.suspensions.earliest_of_lease(process, asked, node)
-            }
+            Source::Lease => self.auditor.suspensions.earliest_of_lease(process, asked, node),
             _ => from,
         };
         // A waiter sleeps by its own clock until the server's moment, and may be early by the difference of their rates.
@@ -255,9 +176,6 @@ impl Records {
         let Some(returned) = returned else { return };
         let event = Event::Refunded { permits: returned };
         self.log.add(moment.now, Some(process), Some(subject), event);
-        if let Some(series) = self.series_of(subject) {
-            series.refunded(moment.now, returned);
-        }
         self.auditor.stay_charged(admission, permits.saturating_sub(returned));
         self.report(moment);
     }
@@ -275,14 +193,6 @@ impl Records {
         for subject in subjects.collect::<BTreeSet<_>>() {
             self.log.add(moment.now, Some(process), Some(subject), Event::Sent { call });
             *self.calls.entry((process, subject)).or_default() += 1;
-            self.auditor.attributions.sent(process, subject, call, moment.now);
-        }
-    }
-
-    /// Notes that a call leases permits of a key, and refuses the check for which it was sent.
-    pub(crate) fn charges_for_nobody(&mut self, key: &[u8], call: u64) {
-        if let Some(subject) = self.stored.get(key) {
-            self.auditor.attributions.is_for_nobody(*subject, call);
         }
     }
 
@@ -306,22 +216,12 @@ impl Records {
             self.log.add(moment.now, Some(process), Some(subject), event);
             if script == "reset" {
                 self.auditor.was_reset(subject, moment.passed(self.auditor.node(subject)));
-                if let Some(series) = self.series_of(subject) {
-                    series.was_reset(moment.now);
-                }
             }
             if is_changed {
-                self.auditor.changed(process, subject, (call, sent), script, moment);
+                self.auditor.changed(process, subject, sent, moment);
             }
         }
         self.report(moment);
-    }
-
-    /// Notes that a process has the reply to a call that granted a lease.
-    pub(crate) fn granted(&mut self, process: ProcessId, key: &[u8], permits: u64) {
-        if let Some(limiter) = self.limiters.get(key) {
-            self.auditor.grants.granted(process, *limiter, permits);
-        }
     }
 
     /// Notes a fault, which lasts until a time.
@@ -333,35 +233,6 @@ impl Records {
         until: u64,
     ) {
         self.log.add(moment.now, process, None, Event::Fault { fault, until });
-        self.pictures_fault(moment, process, fault, until);
-    }
-
-    /// Notes a fault for the picture alone, as those of messages are too many for the log.
-    pub(crate) fn pictures_fault(
-        &mut self,
-        moment: Moment,
-        process: Option<ProcessId>,
-        fault: Fault,
-        until: u64,
-    ) {
-        if let Some(series) = &mut self.series {
-            series.fault(moment.now, process, fault, until);
-        }
-    }
-
-    /// Notes that a key was charged for a lease.
-    pub(crate) fn leased(&mut self, key: &[u8], lease: Lease) {
-        let series = self.stored.get(key).copied().and_then(|subject| self.series_of(subject));
-        series.into_iter().for_each(|series| series.leased(lease));
-    }
-
-    fn series_of(&mut self, subject: Subject) -> Option<&mut Series> {
-        self.series.as_mut().filter(|series| series.subject == subject)
-    }
-
-    /// Returns what the callers of a limiter saw.
-    pub(crate) fn tally(&mut self, process: ProcessId, limiter: usize) -> &mut Tally {
-        self.tallies.entry((process, limiter)).or_default()
     }
 
     /// Reports what the auditor has found.

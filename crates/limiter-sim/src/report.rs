@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
-    auditor::{Counts, InFlightCounts, Violation},
+    auditor::{InFlightCounts, Violation},
     fault::Fault,
-    series::Series,
     vocabulary::Micros,
 };
 
@@ -24,10 +23,6 @@ pub struct Report {
     pub faults: BTreeMap<Fault, u64>,
     /// The checks that failed. The run ends with the first moment at which there is one.
     pub violations: Vec<Violation>,
-    /// What became of one key, if the settings ask for it.
-    pub series: Option<Series>,
-    /// What services did, for tests.
-    pub(crate) services: Counts,
     /// What requests in flight did, for tests.
     pub(crate) in_flight: InFlightCounts,
     /// A hash over every event.
@@ -37,9 +32,6 @@ pub struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, {} processes, hash {:016x}", self.seed, self.processes, self.hash)?;
-        if self.services != Counts::default() {
-            writeln!(f, "{}", self.services)?;
-        }
         if self.in_flight != InFlightCounts::default() {
             writeln!(f, "{}", self.in_flight)?;
         }

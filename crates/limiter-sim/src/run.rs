@@ -5,7 +5,7 @@ use std::{cmp::Reverse, sync::atomic::Ordering::Relaxed};
 use limiter_core::Error;
 
 use crate::{
-    alone, probe,
+    probe,
     report::Report,
     server::Server,
     settings::Settings,
@@ -52,16 +52,6 @@ impl World {
         self.processes.heal()?;
         self.executor.run_until(self.executor.now() + self.calm);
         self.is_over.store(true, Relaxed);
-        if self.processes.fleet.services.is_some() {
-            self.executor.run_until(self.executor.now() + SETTLES_IN);
-            if !self.is_violated() {
-                self.finish_services();
-            }
-            if !self.is_violated() {
-                self.end();
-            }
-            return Ok(());
-        }
         if self.processes.fleet.in_flight.is_some() {
             self.finish_in_flight();
             if !self.is_violated() {
@@ -87,8 +77,6 @@ impl World {
         if self.is_violated() {
             return Ok(());
         }
-        let alone = alone::start(&self.processes, &self.executor, &mut self.random);
-        self.executor.run_until(alone);
         self.end();
         Ok(())
     }
@@ -112,9 +100,7 @@ impl World {
             simulated,
             decisions: records.decisions,
             faults,
-            series: records.series.take(),
             violations: std::mem::take(&mut records.violations),
-            services: records.auditor.services.counts,
             in_flight: records.auditor.in_flight.counts,
             hash: hash ^ records.hash().rotate_left(1),
         })

@@ -62,8 +62,6 @@ pub(crate) struct Executed {
     pub(crate) script: &'static str,
     /// The keys, and whether the value of each was changed.
     pub(crate) keys: Vec<(Vec<u8>, bool)>,
-    /// For each key, how long the debt of its state by GCRA takes to recover.
-    pub(crate) recover_in: Vec<Micros>,
     /// How many permits of the first key have deadlines that are not over.
     pub(crate) unexpired: usize,
 }
@@ -71,7 +69,7 @@ pub(crate) struct Executed {
 impl Executed {
     /// Returns what was done if no key was read or written.
     pub(crate) const fn without_keys(reply: Reply, script: &'static str) -> Self {
-        Self { reply, script, keys: Vec::new(), recover_in: Vec::new(), unexpired: 0 }
+        Self { reply, script, keys: Vec::new(), unexpired: 0 }
     }
 }
 
@@ -131,8 +129,7 @@ impl Server {
             (key, is_changed)
         });
         let keys: Vec<_> = keys.collect();
-        let recover_in = keys.iter().map(|(key, _)| recovers_in(&self.redis, key, now)).collect();
-        Executed { keys, reply, script, recover_in, unexpired }
+        Executed { keys, reply, script, unexpired }
     }
 
     fn set_trouble(&mut self, trouble: Option<Trouble>) {
@@ -202,16 +199,6 @@ fn unexpired(redis: &Redis, key: &[u8], now: i64) -> usize {
         Some(Value::SortedSet(permits)) => permits.values().filter(|it| **it > now).count(),
         _ => 0,
     }
-}
-
-/// Returns how long the longest field of a hash counts: each begins with the moment at which it is past, in 16 digits.
-fn recovers_in(redis: &Redis, key: &[u8], now: i64) -> Micros {
-    let Some(Value::Hash(fields)) = redis.stored(key).map(|stored| &stored.value) else { return 0 };
-    let past = |(_, text): &(Vec<u8>, Vec<u8>)| {
-        text.get(..16).and_then(|it| str::from_utf8(it).ok()?.parse::<i64>().ok())
-    };
-    let latest = fields.iter().filter_map(past).max();
-    latest.and_then(|past| u64::try_from(past - now).ok()).unwrap_or(0)
 }
 
 /// Returns the keys of a script call.

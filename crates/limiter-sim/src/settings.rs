@@ -1,10 +1,6 @@
 //! What to simulate.
 
-use crate::{
-    fault::{Effect, Fault},
-    vocabulary::Micros,
-    wrong::Wrong,
-};
+use crate::{fault::Fault, vocabulary::Micros, wrong::Wrong};
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -21,12 +17,8 @@ pub struct Settings {
     pub without: Vec<Fault>,
     /// What is wrong in the world on purpose.
     pub wrong: Option<Wrong>,
-    /// Whether the processes have services with layers of limiter-tower, in place of callers of limiters.
-    pub services: bool,
     /// Whether the callers of the processes hold permits of requests in flight, in place of asking other limiters.
     pub in_flight: bool,
-    /// Whether the report has a [`Series`](crate::Series).
-    pub series: bool,
 }
 
 impl Default for Settings {
@@ -38,39 +30,14 @@ impl Default for Settings {
             faults_for: 15_000_000,
             without: Vec::new(),
             wrong: None,
-            services: false,
             in_flight: false,
-            series: false,
         }
     }
 }
 
 impl Settings {
-    /// Returns whether the processes have services.
-    pub(crate) fn has_services(&self) -> bool {
-        self.services || self.wrong.is_some_and(Wrong::is_of_services)
-    }
-
     /// Returns whether the callers of the processes hold permits of requests in flight.
     pub(crate) fn has_in_flight(&self) -> bool {
         self.in_flight || self.wrong.is_some_and(Wrong::is_of_in_flight)
-    }
-
-    /// Returns the run of which the guarantees have a picture: a fleet of four processes, without the faults that are
-    /// excused or that let admissions appear later than they were charged.
-    #[must_use]
-    pub fn pictured() -> Self {
-        let excused = [Effect::Delays, Effect::StartsIncarnations, Effect::Suspends];
-        Self {
-            seed: 99,
-            processes: Some(4),
-            calm: 2_000_000,
-            faults_for: 6_000_000,
-            without: Fault::that(&excused).collect(),
-            wrong: None,
-            services: false,
-            in_flight: false,
-            series: true,
-        }
     }
 }

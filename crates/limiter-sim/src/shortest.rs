@@ -59,12 +59,9 @@ impl Shortest {
     /// Returns the options of the program that repeat it.
     #[must_use]
     pub fn options(&self) -> String {
-        let Settings { seed, processes, faults_for, without, wrong, services, in_flight, .. } =
+        let Settings { seed, processes, faults_for, without, wrong, in_flight, .. } =
             &self.settings;
         let mut options = format!("--seed {seed} --faults-for {faults_for}");
-        if *services {
-            options += " --services";
-        }
         if *in_flight {
             options += " --in-flight";
         }

@@ -1,9 +1,7 @@
 //! Whole runs: repeated, without violations, and with worlds that are wrong on purpose.
 
 mod algorithms;
-mod alone;
 mod in_flight;
-mod services;
 
 use crate::{Fault, Report, Settings, Wrong, run, vocabulary::subject, world::World};
 

@@ -2,8 +2,6 @@
 
 mod caller;
 mod charges;
-mod clients;
-mod exports;
 mod holders;
 mod lists;
 mod member;
@@ -12,7 +10,6 @@ mod refunds;
 
 pub(crate) use self::{
     caller::Caller,
-    clients::Clients,
     holders::{AtWork, Holder, enter},
     member::{Member, Target},
 };

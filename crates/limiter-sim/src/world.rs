@@ -17,7 +17,6 @@ use crate::{
     processes::Processes,
     random::Random,
     records::Records,
-    service_plan::STREAM,
     settings::Settings,
     step::Step,
     vocabulary::{Micros, Subject},
@@ -43,32 +42,22 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(settings: &Settings) -> Result<Self, Error> {
-        let has_services = settings.has_services();
         let has_in_flight = settings.has_in_flight();
-        let stream = match (has_services, has_in_flight) {
-            (true, _) => STREAM,
-            (false, true) => in_flight_plan::STREAM,
-            (false, false) => 0,
-        };
+        let stream = if has_in_flight { in_flight_plan::STREAM } else { 0 };
         let mut random = Random::new(settings.seed ^ stream);
         let drawn = u32::try_from(random.between(1, 6)).unwrap_or(1);
         let number = settings.processes.unwrap_or(drawn).max(1);
-        let fleet = match has_services {
-            true => Fleet::of_services(&mut random, number, settings.wrong)?,
-            false if has_in_flight => Fleet::of_in_flight(&mut random, number, settings.wrong),
+        let fleet = match has_in_flight {
+            true => Fleet::of_in_flight(&mut random, number, settings.wrong),
             false => Fleet::new(&mut random, number, settings.wrong)?,
         };
         let fleet = Arc::new(fleet);
         let (auditor, names) = fleet.auditor();
         let executor = Executor::new();
         let mut without = settings.without.clone();
-        without.extend(fleet.services.iter().flat_map(|plan| &plan.without));
         without.extend(fleet.in_flight.iter().flat_map(|plan| &plan.without));
         let faults = Faults::new(random.fork(), &without);
-        let mut records = Records::new(names, auditor);
-        if settings.series {
-            records.series = fleet.series(2 * settings.calm + settings.faults_for);
-        }
+        let records = Records::new(names, auditor);
         let network =
             Network::new(&executor, (random.fork(), fleet.trips), faults, records, settings.wrong);
         let is_over = Arc::new(AtomicBool::new(false));

@@ -44,29 +44,6 @@ pub enum Wrong {
     NamesNoWaits,
     /// The server's refusals name four times the wait, so that denials are cached too long.
     NamesLongWaits,
-    /// Shadows are asked before the rules that are enforced, and charge what those refuse.
-    ShadowsFirst,
-    /// The server replies that permits were given back, and keeps them. So a decision of two stores that is refused keeps a
-    /// charge.
-    ForgetsRefunds,
-    /// A refusal of a blocked key is a strike.
-    StrikesWhileBlocked,
-    /// The client's own key is charged last, after those that it shares.
-    OwnKeyLast,
-    /// The server forgets the level of a key before the next block, so that the time of blocks never doubles.
-    ForgetsLevels,
-    /// The server never forgets the level of a key.
-    KeepsLevels,
-    /// A success lifts the block of its key.
-    LiftsBlocks,
-    /// A success keeps the strikes of its key.
-    KeepsStrikes,
-    /// The other rules charge a request before it waits.
-    ChargesBeforeWaiting,
-    /// Handlers behind a layer never give their permits back.
-    KeepsPermits,
-    /// Handlers behind a layer work on after their response, without holding their permits.
-    WorksAfterResponse,
     /// A renewal adds a permit again that the server has lost, although others have taken its place.
     RenewsWithoutRoom,
     /// Permits are taken at the time of the process's clock, and those of the processes differ.
@@ -123,7 +100,7 @@ const EXCUSED: [Effect; 3] = [Effect::StartsIncarnations, Effect::Suspends, Effe
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 26] = [
         Self::ExecutesTwice,
         Self::RefundsTwice,
         Self::DecidesWrongly,
@@ -142,17 +119,6 @@ impl Wrong {
         Self::RefundsWhatHasDrained,
         Self::NamesNoWaits,
         Self::NamesLongWaits,
-        Self::ShadowsFirst,
-        Self::ForgetsRefunds,
-        Self::StrikesWhileBlocked,
-        Self::OwnKeyLast,
-        Self::ForgetsLevels,
-        Self::KeepsLevels,
-        Self::LiftsBlocks,
-        Self::KeepsStrikes,
-        Self::ChargesBeforeWaiting,
-        Self::KeepsPermits,
-        Self::WorksAfterResponse,
         Self::RenewsWithoutRoom,
         Self::PermitsByClientClocks,
         Self::DeadlinesFromReplies,
@@ -185,17 +151,6 @@ impl Wrong {
             Self::RefundsWhatHasDrained => "refunds-what-has-drained",
             Self::NamesNoWaits => "names-no-waits",
             Self::NamesLongWaits => "names-long-waits",
-            Self::ShadowsFirst => "shadows-first",
-            Self::ForgetsRefunds => "forgets-refunds",
-            Self::StrikesWhileBlocked => "strikes-while-blocked",
-            Self::OwnKeyLast => "own-key-last",
-            Self::ForgetsLevels => "forgets-levels",
-            Self::KeepsLevels => "keeps-levels",
-            Self::LiftsBlocks => "lifts-blocks",
-            Self::KeepsStrikes => "keeps-strikes",
-            Self::ChargesBeforeWaiting => "charges-before-waiting",
-            Self::KeepsPermits => "keeps-permits",
-            Self::WorksAfterResponse => "works-after-response",
             Self::RenewsWithoutRoom => "renews-without-room",
             Self::PermitsByClientClocks => "permits-by-client-clocks",
             Self::DeadlinesFromReplies => "deadlines-from-replies",
@@ -205,24 +160,6 @@ impl Wrong {
             Self::IgnoresResets => "ignores-resets",
             Self::ForgetsShares => "forgets-shares",
         }
-    }
-
-    /// Returns whether it is a variant of worlds with services.
-    pub(crate) const fn is_of_services(self) -> bool {
-        matches!(
-            self,
-            Self::ShadowsFirst
-                | Self::ForgetsRefunds
-                | Self::StrikesWhileBlocked
-                | Self::OwnKeyLast
-                | Self::ForgetsLevels
-                | Self::KeepsLevels
-                | Self::LiftsBlocks
-                | Self::KeepsStrikes
-                | Self::ChargesBeforeWaiting
-                | Self::KeepsPermits
-                | Self::WorksAfterResponse
-        )
     }
 
     /// Returns whether it is a variant of worlds with requests in flight.
@@ -268,17 +205,6 @@ impl Wrong {
             | Self::ClockStandsStill
             | Self::RefundsBehindReservations
             | Self::RefundsWhatHasDrained
-            | Self::ShadowsFirst
-            | Self::ForgetsRefunds
-            | Self::StrikesWhileBlocked
-            | Self::OwnKeyLast
-            | Self::ForgetsLevels
-            | Self::KeepsLevels
-            | Self::LiftsBlocks
-            | Self::KeepsStrikes
-            | Self::ChargesBeforeWaiting
-            | Self::KeepsPermits
-            | Self::WorksAfterResponse
             | Self::PermitsByClientClocks
             | Self::DeadlinesFromReplies
             | Self::IgnoresDeadlines

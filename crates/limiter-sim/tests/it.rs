@@ -20,9 +20,9 @@ fn two_processes_repeat_a_seed() {
     let once = hash(&[]);
     assert!(once.starts_with("seed 3, 2 processes, hash "), "{once}");
     assert_eq!(once, hash(&[]));
-    let with_services = hash(&["--services"]);
-    assert_ne!(once, with_services);
-    assert_eq!(with_services, hash(&["--services"]));
+    let in_flight = hash(&["--in-flight"]);
+    assert_ne!(once, in_flight);
+    assert_eq!(in_flight, hash(&["--in-flight"]));
 }
 
 #[test]
@@ -65,53 +65,18 @@ fn a_number_of_new_seeds_is_run_after_the_listed_ones_without_those_that_fail() 
 #[test]
 fn each_kind_of_runs_is_a_section_of_the_record() {
     let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/sections.txt");
-    // The second seed is run once more with services, the third with requests in flight.
-    std::fs::write(path, "1\n4\n6\n").unwrap();
+    // The second seed is run once more with requests in flight.
+    std::fs::write(path, "1\n6\n").unwrap();
     let output =
         simulate(&["--processes", "1", "--faults-for", "500000", "--sections", "--seeds", path]);
     let text = String::from_utf8(output.stdout).unwrap();
     let sections: Vec<_> = text.split("\n## ").skip(1).collect();
-    let begins = ["Limiters\n\n3 runs, ", "Services\n\n1 runs, ", "Requests in flight\n\n1 runs, "];
+    let begins = ["Limiters\n\n2 runs, ", "Requests in flight\n\n1 runs, "];
     assert_eq!(sections.len(), begins.len(), "{text}");
     for (section, begin) in sections.into_iter().zip(begins) {
         assert!(section.starts_with(begin), "{text}");
         assert!(section.contains(" 0 violations\n\n| fault | times |\n|---|---:|\n| "), "{text}");
     }
-}
-
-#[test]
-fn a_load_is_compared_with_leases_and_without() {
-    // The second one is worse with leases.
-    for seed in ["2", "327"] {
-        let output = simulate(&["--compare", "--seed", seed]);
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(text.starts_with(&format!("seed {seed}: ")), "{text}");
-        assert!(
-            text.contains("\n  without leases: ") && text.contains("\n  with leases: "),
-            "{text}"
-        );
-        assert_eq!(text.contains("WORSE: "), seed == "327", "{text}");
-        assert_eq!(output.status.success(), seed == "2", "{text}");
-    }
-}
-
-#[test]
-fn many_loads_are_compared() {
-    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/compared.txt");
-    std::fs::write(path, "2\n28 # another one\n").unwrap();
-    let output = simulate(&["--compare", "--seeds", path]);
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(text, "2 seeds compared, 0 worse with leases\n");
-    assert!(output.status.success());
-}
-
-#[test]
-fn the_table_of_the_picture_is_current() {
-    let output = simulate(&["--picture"]);
-    assert!(output.status.success(), "{output:?}");
-    let kept = include_str!("../picture.csv");
-    let is_current = String::from_utf8(output.stdout).unwrap() == kept;
-    assert!(is_current, "picture.csv is not up to date; write it with `cargo xtask plots`");
 }
 
 #[test]
@@ -124,9 +89,6 @@ fn unknown_options_are_quoted() {
             &["--minutes", "1", "--faults", "1"],
             "--minutes, --faults and --count exclude each other",
         ),
-        (&["--compare", "--wrong", "all"], "--compare excludes all options but --seed, "),
-        (&["--compare", "--faults", "9"], "--compare excludes all options but --seed, "),
-        (&["--compare", "--sections"], "--compare excludes all options but --seed, "),
         (&["--without", "x"], "unknown fault \"x\"; use request-lost, "),
         (&["--seeds", "absent.txt"], "can't read absent.txt"),
         (&["--wrong", "x"], "unknown variant \"x\"; use all, executes-twice"),

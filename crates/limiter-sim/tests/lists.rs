@@ -1,4 +1,4 @@
-//! The lists of faults, of wrong worlds, of balanced counters and of scripts are complete. A variant that no list has
+//! The lists of faults, of wrong worlds and of scripts are complete. A variant that no list has
 //! would never happen.
 
 use std::{
@@ -26,34 +26,6 @@ fn each_fault_can_happen() {
 fn each_wrong_world_can_be_run() {
     let declared = variants(include_str!("../src/wrong.rs"), "Wrong");
     assert_eq!(Wrong::ALL.len(), declared, "a wrong world is not in `Wrong::ALL`");
-}
-
-/// Counters that are not compared with what callers saw.
-const NOT_BALANCED: [&str; 7] = [
-    "decided_locally",
-    "renewals",
-    "permits_restored",
-    "releases_failed",
-    "unobserved",
-    "breaker_opened",
-    "breaker_closed",
-];
-
-#[test]
-fn each_counter_is_balanced_or_listed() {
-    let counters = include_str!("../../limiter-redis/src/counters.rs");
-    let (_, listed) = counters.split_once("\ncounters! {\n").expect("the list of counters");
-    let lines = listed.lines().map(str::trim).filter(|line| !line.starts_with("///"));
-    let names: Vec<_> = lines.filter_map(|line| line.strip_suffix(',')).collect();
-    assert!(names.len() > 20, "{names:?}");
-    let balance = concat!(
-        include_str!("../src/auditor/balance.rs"),
-        include_str!("../src/processes/in_flight.rs")
-    );
-    for name in names {
-        let is_listed = NOT_BALANCED.contains(&name);
-        assert!(balance.contains(name) != is_listed, "{name}: listed as not balanced: {is_listed}");
-    }
 }
 
 /// The scripts that the simulation's matches on names have been made for.

@@ -183,11 +183,6 @@ impl InFlight {
         self.resumed.get(&process) == Some(&now)
     }
 
-    /// Returns whether a process was stopped at some time since then.
-    pub(crate) fn has_stopped_since(&self, process: ProcessId, since: Micros) -> bool {
-        self.resumed.get(&process).is_some_and(|resumed| *resumed >= since)
-    }
-
     pub(crate) fn resumes(&mut self, process: ProcessId, now: Micros) {
         self.stopped.remove(&process);
         self.resumed.insert(process, now);

@@ -30,11 +30,6 @@ impl Suspensions {
         }
     }
 
-    /// Returns whether no process was suspended.
-    pub(crate) fn are_none(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns the earliest moment at which permits count that a process spends of a lease: the suspension, or `at`.
     pub(crate) fn earliest_of_lease(&self, process: ProcessId, at: Moment, node: usize) -> Micros {
         let suspension = self.0.get(&process).filter(|known| at.now < known.until);

@@ -18,7 +18,6 @@ impl Fleet {
             quiet: random.below(2_000_000),
             longest_pause: plan.longest_pause,
             charges: false,
-            services: None,
             in_flight: Some(Arc::new(plan)),
         }
     }

@@ -9,7 +9,6 @@ use crate::{
     clock::ProcessClock,
     in_flight::InFlight,
     network::SimClient,
-    service::{Exports, IN_FLIGHT},
     traffic::Member,
     vocabulary::{KEYS, Subject, subject},
 };
@@ -37,28 +36,6 @@ impl Processes {
         Ok(Some(Arc::new(in_flight)))
     }
 
-    /// Returns the limit on requests in flight of a service that is started, if it has one.
-    pub(super) fn start_exports(
-        &mut self,
-        client: &SimClient,
-        clock: &ProcessClock,
-    ) -> Result<Option<Exports>, Error> {
-        let Some(holding) = self.fleet.services.as_ref().and_then(|plan| plan.holding) else {
-            return Ok(None);
-        };
-        let deadline = self.fleet.trips.deadline;
-        let exports = Exports::new(holding, deadline, (client, clock), self.random.next())?;
-        for (key, name) in KEYS.iter().enumerate() {
-            let stored = exports.limiter.stored_key(*name)?;
-            let node = self.network.node_of(&stored);
-            self.network.with_records(|records, _| {
-                let subject = subject(IN_FLIGHT, key);
-                records.auditor.in_flight.add(subject, stored, node, holding.expiry);
-            });
-        }
-        Ok(Some(exports))
-    }
-
     /// Returns how what callers saw of requests in flight disagrees with the counters and events of their process.
     pub(super) fn in_flight_disagrees(&self, member: &Member, has_ended: bool) -> Option<String> {
         let in_flight = member.in_flight.as_ref()?;
@@ -84,10 +61,7 @@ impl Processes {
     /// Lets all limiters of requests in flight wait until nothing is under way.
     pub(super) fn drain_in_flight(&self) {
         for member in self.members() {
-            let of_service = member.service.iter().filter_map(|it| it.exports.as_ref());
-            let of_callers = member.in_flight.iter().flat_map(|it| &it.limiters);
-            let limiters = of_callers.map(|it| &it.inner).chain(of_service.map(|it| &it.limiter));
-            for limiter in limiters {
+            for limiter in member.in_flight.iter().flat_map(|it| &it.limiters).map(|it| &it.inner) {
                 let (limiter, network) = (limiter.clone(), self.network.clone());
                 self.executor.spawn(member.process, async move {
                     if let Err(error) = limiter.drain(DRAINS_IN).await {

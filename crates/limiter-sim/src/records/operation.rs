@@ -7,15 +7,12 @@ use crate::{
     vocabulary::{Micros, Moment},
 };
 
-/// An operation under way: its key, and the index of its limiter.
+/// An operation under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub(crate) begun: Begun,
     pub(crate) asked: Moment,
-    pub(super) limiter: usize,
     pub(super) question: Question,
-    /// Its number among the operations on keys whose permits are leased.
-    pub(super) attributed: Option<u64>,
 }
 
 /// What a caller asks for.

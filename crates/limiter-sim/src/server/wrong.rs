@@ -1,7 +1,6 @@
 //! Servers that are wrong on purpose.
 
 mod in_flight;
-mod levels;
 
 use limiter_double::{Reply, Server as Redis};
 
@@ -14,12 +13,11 @@ pub(super) struct Execution {
     /// How many calls of decisions were executed.
     decisions: u64,
     expiries: in_flight::Expiries,
-    levels: levels::Levels,
 }
 
 impl Execution {
     pub(super) fn new(wrong: Option<Wrong>) -> Self {
-        Self { wrong, decisions: 0, expiries: Default::default(), levels: Default::default() }
+        Self { wrong, decisions: 0, expiries: Default::default() }
     }
 
     /// Executes a call of a process at a time of the server's clock.
@@ -40,9 +38,6 @@ impl Execution {
         match wrong {
             Wrong::RenewalsForgetExpiry => {
                 return self.expiries.run(redis, words, script, now);
-            }
-            Wrong::ForgetsLevels | Wrong::KeepsLevels if script != "reset" => {
-                return self.levels.run(wrong, redis, words, now);
             }
             Wrong::ExecutesTwice if is_decision => {
                 redis.execute(words, now);
@@ -73,9 +68,6 @@ impl Execution {
                 return without_delays(redis.execute(words, now));
             }
             Wrong::IgnoresResets if script == "reset" => {
-                return redis.clone().execute(words, now);
-            }
-            Wrong::ForgetsRefunds if script == "refund" => {
                 return redis.clone().execute(words, now);
             }
             Wrong::RefundsBehindReservations if script == "refund" => {

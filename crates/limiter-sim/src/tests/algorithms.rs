@@ -7,7 +7,7 @@ use std::{
 
 use limiter_core::{Algorithm, Limit, Policy, Slots};
 
-use crate::{fleet::Fleet, random::Random, service_plan::Plan};
+use crate::{fleet::Fleet, random::Random};
 
 /// A variant, and whether its slots are loose and whether they are paced.
 type Form = (Discriminant<Algorithm>, Option<(bool, bool)>);
@@ -45,14 +45,5 @@ fn fleets_have_each_algorithm_alone_and_as_one_of_several_limits() {
     for algorithm in all() {
         assert!(alone.contains(&form(algorithm)), "{algorithm} is never drawn alone");
         assert!(several.contains(&form(algorithm)), "{algorithm} is never one of several limits");
-    }
-}
-
-#[test]
-fn services_have_each_algorithm() {
-    let plans = (1..=200).map(|seed| Plan::new(&mut Random::new(seed), None).unwrap());
-    let drawn: HashSet<Form> = plans.flat_map(|plan| forms(plan.policies.iter())).collect();
-    for algorithm in all() {
-        assert!(drawn.contains(&form(algorithm)), "{algorithm} is never drawn");
     }
 }

@@ -83,7 +83,7 @@ impl Caller {
         let is_direct = operation != "decide" && !self.member.leases(limiter);
         let question = Question { operation, permits, tier, is_direct };
         self.member.with_records(|records, moment| {
-            records.asks(moment, (process, limiter), target.subject(), question)
+            records.asks(moment, process, target.subject(), question)
         })
     }
 
@@ -123,12 +123,6 @@ impl Caller {
         if let Some(receipt) = reservation.into_receipt() {
             self.keep(Kept { target, receipt, admission });
         }
-    }
-
-    /// Notes a part of a list of which it is not known what was counted.
-    pub(super) fn is_unknown_part(&self, limiter: usize) {
-        let process = self.member.process;
-        self.member.with_records(|records, _| records.tally(process, limiter).unknown_parts += 1);
     }
 
     pub(super) fn answered(&self, operation: &Operation) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Decision, Demand, Source, decide};
+use limiter_core::{Decision, Demand, decide};
 
 use super::{
     caller::{Caller, Kept},
@@ -44,8 +44,6 @@ impl Caller {
                 return;
             }
         };
-        let fell_back = |decision: Decision| decision.source() == Source::Local;
-        let fell_back = (0..parts.len()).filter_map(|it| joint.decision(it)).any(fell_back);
         let mut admissions = Vec::new();
         for (index, operation) in operations.iter().enumerate() {
             // A part of a list that is refused, and is not refused itself, may have been charged and refunded.
@@ -54,10 +52,6 @@ impl Caller {
             admissions.push(decision.and_then(|decision| {
                 self.note_decision(operation, decision, cost.get(), (Duration::ZERO, None))
             }));
-            // The error of the call of a list counts once, for its first part.
-            if decision.is_none() || fell_back {
-                self.is_unknown_part(parts.get(index).map_or(0, |part| part.limiter));
-            }
             self.answered(operation);
         }
         for (index, receipt) in joint.into_receipts() {

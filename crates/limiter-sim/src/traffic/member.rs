@@ -22,7 +22,6 @@ use crate::{
     network::{Network, SimClient},
     random::Random,
     records::Records,
-    service::Service,
     vocabulary::{KEYS, Micros, Moment, ProcessId, Subject, subject},
 };
 
@@ -63,8 +62,6 @@ pub(crate) struct Member {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) network: Network,
     pub(crate) is_over: Arc<AtomicBool>,
-    /// Its service, if callers call that in place of the limiters.
-    pub(crate) service: Option<Arc<Service>>,
     /// Its limiters of requests in flight, if callers enter in place of asking the limiters.
     pub(crate) in_flight: Option<Arc<InFlight>>,
 }
@@ -116,13 +113,6 @@ impl Member {
     pub(crate) fn limiter(&self, index: usize) -> Option<&dyn WaitingLimiter> {
         let share = self.shares.get(index)?.as_ref().map(|share| share as &dyn WaitingLimiter);
         Some(share.unwrap_or(self.limiters.get(index)?))
-    }
-
-    /// Returns whether checks of a key are leased.
-    pub(crate) fn is_leased(&self, target: Target) -> Option<bool> {
-        let policy = self.fleet.tiers(target.limiter).get(target.tier)?;
-        let handle = self.limiters.get(target.limiter)?.with_policy(policy).ok()?;
-        Some(handle.lease().is_some())
     }
 
     pub(crate) fn with_records<T>(&self, work: impl FnOnce(&mut Records, Moment) -> T) -> T {

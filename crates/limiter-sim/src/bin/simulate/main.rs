@@ -1,6 +1,5 @@
 //! Runs simulations of many seeds, and prints what they found: see `cargo xtask simulate`.
 
-mod comparisons;
 mod find;
 mod options;
 mod runs;
@@ -10,7 +9,7 @@ mod total;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use limiter_sim::{Series, Settings, run, shortest};
+use limiter_sim::{run, shortest};
 
 use self::options::{Options, What};
 
@@ -18,22 +17,10 @@ fn main() -> Result<ExitCode> {
     let options = Options::read(std::env::args().skip(1))?;
     let is_right = match options.what()? {
         What::Variants(variants) => find::find(&variants, &options),
-        What::Picture => print_picture(&options),
-        What::Seed(seed) if options.compare => comparisons::compare_one(seed),
-        What::Seeds(seeds) if options.compare => comparisons::compare_all(&seeds),
         What::Seed(seed) => run_one(seed, &options),
         What::Seeds(seeds) => runs::run_all(&seeds, &options),
     };
     Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Prints the table of the picture, of another seed if one is given. Returns whether there was no violation.
-fn print_picture(options: &Options) -> bool {
-    let mut settings = Settings::pictured();
-    settings.seed = options.seed.unwrap_or(settings.seed);
-    let report = run(&settings);
-    print!("{}", report.series.as_ref().map_or_else(String::new, Series::table));
-    report.violations.is_empty()
 }
 
 /// Runs one seed. Returns whether there was no violation.

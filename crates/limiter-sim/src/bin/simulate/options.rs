@@ -24,17 +24,11 @@ pub(super) struct Options {
     faults_for: Option<Micros>,
     without: Vec<Fault>,
     wrong: Vec<Wrong>,
-    /// Whether processes have services. Without it, one of four seeds is run with them, too, if there are many.
-    pub(super) services: bool,
     /// Whether callers hold permits of requests in flight. Without it, one of four seeds is run with them, too, if there are
     /// many.
     pub(super) in_flight: bool,
-    /// Whether to print what many runs have found as sections of a page: of limiters, services and requests in flight.
+    /// Whether to print what many runs have found as sections of a page: of limiters, and of requests in flight.
     pub(super) sections: bool,
-    /// Whether to print the table of the picture.
-    picture: bool,
-    /// Whether to compare loads with leases and without, instead of runs with faults.
-    pub(super) compare: bool,
 }
 
 /// What is run.
@@ -42,8 +36,6 @@ pub(super) enum What {
     /// Wrong variants, of which each is run until it is found.
     Variants(Vec<Variant>),
     Seed(u64),
-    /// The run of which there is a picture.
-    Picture,
     Seeds(Seeds),
 }
 
@@ -54,7 +46,7 @@ pub(super) struct Variant {
 }
 
 const NAMES: &str = "--seed, --seeds, --minutes, --faults, --count, --processes, --faults-for, --without, --wrong, \
-                     --services, --in-flight, --sections, --picture or --compare";
+                     --in-flight or --sections";
 
 impl Options {
     pub(super) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
@@ -75,11 +67,8 @@ impl Options {
                         options.without.push(Fault::named(kind).with_context(unknown)?);
                     }
                 }
-                "--services" => options.services = true,
                 "--in-flight" => options.in_flight = true,
                 "--sections" => options.sections = true,
-                "--picture" => options.picture = true,
-                "--compare" => options.compare = true,
                 "--wrong" => match value()?.as_str() {
                     "all" => options.wrong.extend(Wrong::ALL),
                     wanted => {
@@ -97,29 +86,7 @@ impl Options {
             goals.into_iter().filter(|is_given| *is_given).count() <= 1,
             "--minutes, --faults and --count exclude each other; use one of them"
         );
-        ensure!(
-            !options.services || !options.in_flight,
-            "--services and --in-flight exclude each other; use one of them"
-        );
-        ensure!(
-            !options.compare || !options.is_for_runs(),
-            "--compare excludes all options but --seed, --seeds and --minutes; use it without them"
-        );
         Ok(options)
-    }
-
-    /// Returns whether there are options that comparisons don't have.
-    const fn is_for_runs(&self) -> bool {
-        let are_changed =
-            self.processes.is_some() || self.faults_for.is_some() || !self.without.is_empty();
-        are_changed
-            || self.services
-            || self.in_flight
-            || self.faults.is_some()
-            || self.count.is_some()
-            || self.sections
-            || !self.wrong.is_empty()
-            || self.picture
     }
 
     pub(super) fn what(&self) -> Result<What> {
@@ -127,9 +94,6 @@ impl Options {
             return Ok(What::Variants(
                 self.wrong.iter().map(|wrong| self.variant(*wrong)).collect(),
             ));
-        }
-        if self.picture {
-            return Ok(What::Picture);
         }
         let goal = match (self.minutes, self.faults, self.count) {
             (Some(minutes), ..) => Goal::Minutes(minutes),
@@ -153,7 +117,6 @@ impl Options {
             processes: self.processes,
             faults_for: self.faults_for.unwrap_or(default.faults_for),
             without: self.without.clone(),
-            services: self.services,
             in_flight: self.in_flight,
             ..default
         }

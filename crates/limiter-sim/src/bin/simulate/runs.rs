@@ -20,10 +20,7 @@ use super::{
 /// How often the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// One of so many seeds is run once more with services.
-const WITH_SERVICES: u64 = 4;
-
-/// One of so many seeds is run once more with requests in flight: those that are even, and not run with services.
+/// One of so many seeds is run once more with requests in flight.
 const WITH_IN_FLIGHT: u64 = 4;
 
 /// Of how many failing seeds the shortest run is searched.
@@ -61,12 +58,7 @@ pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
     for_each(seeds, |seed| {
         let settings = options.settings(seed);
         add(&settings);
-        if settings.services || settings.in_flight {
-            return;
-        }
-        if seed.is_multiple_of(WITH_SERVICES) {
-            add(&Settings { services: true, ..settings });
-        } else if seed % WITH_IN_FLIGHT == 2 {
+        if !settings.in_flight && seed % WITH_IN_FLIGHT == 2 {
             add(&Settings { in_flight: true, ..settings });
         }
     });
@@ -88,7 +80,7 @@ pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
 }
 
 /// Takes each seed on one of all processors.
-pub(super) fn for_each(seeds: &Seeds, work: impl Fn(u64) + Sync) {
+fn for_each(seeds: &Seeds, work: impl Fn(u64) + Sync) {
     thread::scope(|scope| {
         for _ in 0..processors() {
             scope.spawn(|| {

@@ -8,7 +8,6 @@ use limiter_sim::{Fault, Micros, Report, Settings};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Limiters,
-    Services,
     InFlight,
 }
 
@@ -27,18 +26,13 @@ pub(super) struct Total {
 impl Kind {
     /// Returns the kind of a run.
     pub(super) const fn of(settings: &Settings) -> Self {
-        match (settings.services, settings.in_flight) {
-            (true, _) => Self::Services,
-            (false, true) => Self::InFlight,
-            (false, false) => Self::Limiters,
-        }
+        if settings.in_flight { Self::InFlight } else { Self::Limiters }
     }
 
     /// Returns what follows the seed in a message.
     pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Limiters => "",
-            Self::Services => " with services",
             Self::InFlight => " with requests in flight",
         }
     }
@@ -47,7 +41,6 @@ impl Kind {
     const fn option(self) -> &'static str {
         match self {
             Self::Limiters => "",
-            Self::Services => " --services",
             Self::InFlight => " --in-flight",
         }
     }
@@ -55,7 +48,6 @@ impl Kind {
     const fn heading(self) -> &'static str {
         match self {
             Self::Limiters => "Limiters",
-            Self::Services => "Services",
             Self::InFlight => "Requests in flight",
         }
     }
