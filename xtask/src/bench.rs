@@ -4,21 +4,19 @@
 use anyhow::{Context, Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::servers::{self, Release};
-use crate::{test, workspace};
+use crate::{servers, test, workspace};
 
 /// Runs one of the packages in `bench/`.
-pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words.as_slice() {
+pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
+    match arguments {
         ["several" | "flood"] | ["flood", "--keys", _] => {
-            run_package(shell, "memory", "release", &[&["release"], words.as_slice()].concat())
+            run_package(shell, "memory", "release", &[&["release"], arguments].concat())
         }
         [name @ ("memory" | "layer")] | [name @ ("memory" | "layer"), "--quick"] => {
             let lto = if *name == "layer" { "thin-lto" } else { "lto" };
             // Users compile with either.
             for (profile, report) in [("release", "release"), (lto, "lto")] {
-                let words = [&[report], words.as_slice()].concat();
+                let words = [&[report], arguments].concat();
                 run_package(shell, name, profile, &words)?;
             }
             Ok(())
@@ -30,9 +28,8 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
             Ok(())
         }
         ["fleet"] | ["fleet", "--quick"] | ["fleet", "--audit", _] => {
-            let server = test::choose(shell)?;
-            let _server = shell.push_env("LIMITER_SERVER", server);
-            run_package(shell, "fleet", "release", &words)
+            let _server = shell.push_env("LIMITER_SERVER", test::server(shell)?);
+            run_package(shell, "fleet", "release", arguments)
         }
         _ => run_through_redis(shell, arguments),
     }
@@ -58,10 +55,10 @@ fn run_package(shell: &Shell, name: &str, profile: &str, arguments: &[&str]) -> 
 ///
 /// With `--scripts`, it measures only the scripts whose names contain one of the texts that follow, and with
 /// `--lists` only lists of demands.
-fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
+fn run_through_redis(shell: &Shell, arguments: &[&str]) -> Result<()> {
     let mut passed_on = Vec::new();
     let (mut server, mut report) = (None, None);
-    let mut arguments = arguments.iter().map(String::as_str);
+    let mut arguments = arguments.iter().copied();
     while let Some(argument) = arguments.next() {
         match argument {
             "redis" | "redis-memory" if passed_on.is_empty() => passed_on.push(argument),
@@ -72,7 +69,7 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
                 let name = arguments.next();
                 let name =
                     name.with_context(|| format!("--server needs one of {}", servers::names()))?;
-                server = Some(Release::named(name)?.path(shell)?);
+                server = Some(servers::named(name)?.path(shell)?);
                 report = Some(name);
             }
             name if passed_on.contains(&"--scripts") && !name.starts_with('-') => {
@@ -84,7 +81,7 @@ fn run_through_redis(shell: &Shell, arguments: &[String]) -> Result<()> {
     if passed_on.is_empty() {
         bail!("bench of what? Use {OPTIONS}");
     }
-    let server = server.map_or_else(|| test::choose(shell), Ok)?;
+    let server = server.map_or_else(|| test::server(shell), Ok)?;
     // Beside the main tree's own output: the peers enable features that it does without.
     let target = workspace::target_folder(shell)?.join("bench");
     let bench =

@@ -1,64 +1,28 @@
 //! `cargo xtask fuzz`: random bytes as input of what must never panic.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::steps::Steps;
-
-const TARGETS: [&str; 2] = ["notation", "operations"];
-
-const SECONDS: u64 = 60;
-
-/// Runs the targets named, or all of them, each for some seconds.
-pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
-    let (seconds, chosen) = read(arguments)?;
-    install(shell)?;
-    let mut steps = Steps::default();
-    let result = TARGETS
-        .into_iter()
-        .filter(|target| chosen.is_empty() || chosen.contains(target))
-        .try_for_each(|target| steps.run(target, || fuzz(shell, target, seconds)));
-    steps.summarize();
-    result
-}
-
-/// Returns for how many seconds to run which targets; none named are all of them.
-fn read(arguments: &[String]) -> Result<(u64, Vec<&str>)> {
-    let (mut seconds, mut chosen) = (SECONDS, Vec::new());
-    let mut arguments = arguments.iter().map(String::as_str);
-    while let Some(argument) = arguments.next() {
-        match argument {
-            "--seconds" => {
-                let number = arguments.next().context("--seconds needs a number")?;
-                seconds = number.parse().with_context(|| format!("--seconds {number}"))?;
-                ensure!(seconds > 0, "--seconds 0: use at least 1");
-            }
-            target if TARGETS.contains(&target) => chosen.push(target),
-            other => bail!("no target `{other}`; there are {}", TARGETS.join(" and ")),
-        }
+/// Runs each target for some seconds.
+pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
+    let seconds = match arguments {
+        [] => "60",
+        [seconds] if seconds.parse::<u64>().is_ok() => seconds,
+        _ => bail!("fuzz takes a number of seconds"),
+    };
+    let version = cmd!(shell, "cargo fuzz --version").quiet().ignore_stdout().ignore_stderr();
+    if version.run().is_err() {
+        eprintln!("cargo-fuzz is missing: installing it");
+        cmd!(shell, "cargo install --locked cargo-fuzz").quiet().run()?;
     }
-    Ok((seconds, chosen))
-}
-
-fn install(shell: &Shell) -> Result<()> {
-    if cmd!(shell, "cargo fuzz --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {
-        return Ok(());
+    for target in cmd!(shell, "cargo fuzz list").quiet().read()?.lines() {
+        eprintln!("==> {target}");
+        // No sanitizer, because there is no unsafe code.
+        let options = ["--sanitizer", "none", target, "--", "-timeout=10"];
+        cmd!(shell, "cargo +nightly fuzz run {options...} -max_total_time={seconds}")
+            .quiet()
+            .run()
+            .with_context(|| format!("the input is in fuzz/artifacts/{target}"))?;
     }
-    eprintln!("cargo-fuzz is missing: installing it");
-    Ok(cmd!(shell, "cargo install --locked cargo-fuzz").quiet().run()?)
-}
-
-// No sanitizer, because there is no unsafe code. Long inputs from the start, because a state takes
-// many operations.
-fn fuzz(shell: &Shell, target: &str, seconds: u64) -> Result<()> {
-    let options = [format!("-max_total_time={seconds}"), "-len_control=0".to_owned()];
-    cmd!(shell, "cargo +nightly fuzz run --sanitizer none {target} -- -timeout=10 {options...}")
-        .quiet()
-        .run()
-        .with_context(|| {
-            format!(
-                "the input is in fuzz/artifacts/{target}; see what it does with \
-                 LIMITER_FUZZ_TRACE=1 and the command above"
-            )
-        })
+    Ok(())
 }

@@ -24,7 +24,7 @@ const TITLE: u32 = 34;
 const LEGEND: u32 = 30;
 
 /// Draws all pictures, or checks that they are as they would be drawn.
-pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
+pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
     let check = arguments == ["--check"];
     ensure!(check || arguments.is_empty(), "plots has one option: --check");
     let (permits, seconds) = limiter_test::traffic::QUOTA;

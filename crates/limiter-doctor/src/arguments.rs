@@ -65,7 +65,10 @@ pub(crate) enum Command {
     Reset(Target),
     /// List the scripts that limiters send, by the digests that SLOWLOG and errors show. With a server, also
     /// whether it has them
-    Scripts,
+    Scripts {
+        /// Print the text of this one instead
+        name: Option<String>,
+    },
 }
 
 /// One key.

@@ -11,6 +11,16 @@ use crate::{
 /// A server, and whether it has each script, in order.
 type Loaded = (String, Result<Vec<bool>, CallError>);
 
+/// Prints the text of a script as it is sent.
+pub(crate) fn print(name: &str) -> Result<Outcome, Failure> {
+    let script = scripts::all().find(|(script, _)| *script == name);
+    let names = || scripts::all().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    let (_, text) = script.ok_or_else(|| {
+        Failure::Usage(format!("invalid script {name:?}; use one of {}", names()))
+    })?;
+    Ok(Outcome { text: format!("{text}\n"), has_problem: false })
+}
+
 pub(crate) async fn run(server: &Server) -> Result<Outcome, Failure> {
     let scripts: Vec<_> =
         scripts::all().map(|(name, source)| (name, scripts::digest(source))).collect();

@@ -1,7 +1,7 @@
 //! A program that serves HTTP, started and driven from outside, as a person would.
 //!
 //! What the person would see is printed: the commands, their output, and the program's log. `cargo test`
-//! hides it unless `--nocapture` is given, as `cargo xtask examples` does.
+//! hides it unless `--nocapture` is given.
 //!
 //! ```no_run
 //! use std::process::Command;

@@ -1,6 +1,6 @@
 //! Algorithms are pure: they are given the time and a state, and nothing else.
 
-use super::{File, Finding};
+use super::{Finding, Tree};
 
 /// Where the core keeps its algorithms, and what they share.
 const FOLDER: &str = "crates/limiter-core/src/algorithm";
@@ -14,17 +14,18 @@ const CONDITION: &str = "#[cfg(feature = \"std\")]";
 
 /// No algorithm reads a clock, locks, waits or needs the standard library. Comments may mention
 /// these, and tests may use them.
-pub(super) fn pure(file: &File) -> Vec<Finding> {
-    if !file.path.starts_with(FOLDER) || file.extension() != "rs" {
-        return Vec::new();
-    }
+pub(super) fn pure(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (number, line) in file.lines().take_while(|(_, line)| line.trim() != "#[cfg(test)]") {
-        let code = line.split("//").next().unwrap_or_default();
-        let code = if code.trim() == CONDITION { "" } else { code };
-        if let Some(word) = IMPURE.iter().find(|word| mentions(code, word)) {
-            let message = format!("algorithm mentions `{word}`; pass what it needs as an argument");
-            findings.push(file.finding(number, message));
+    let files = tree.0.iter().filter(|it| it.path.starts_with(FOLDER) && it.extension() == "rs");
+    for file in files {
+        let code = file.lines().take_while(|(_, line)| line.trim() != "#[cfg(test)]");
+        for (number, line) in code.filter(|(_, line)| line.trim() != CONDITION) {
+            let code = line.split("//").next().unwrap_or_default();
+            if let Some(word) = IMPURE.iter().find(|word| mentions(code, word)) {
+                let message =
+                    format!("algorithm mentions `{word}`; pass what it needs as an argument");
+                findings.push(file.finding(number, message));
+            }
         }
     }
     findings
@@ -60,11 +61,9 @@ mod tests {
             "async fn f() {",
             "f().await;",
         ] {
-            let file = File::sample(
-                "crates/limiter-core/src/algorithm/gcra.rs",
-                &format!("//! Doc\n{bad}"),
-            );
-            assert_eq!(found(&pure(&file)), [(file.path.as_str(), 2)], "{bad}");
+            let path = "crates/limiter-core/src/algorithm/gcra.rs";
+            let tree = Tree::sample(&[(path, &format!("//! Doc\n{bad}"))]);
+            assert_eq!(found(&pure(&tree)), [(path, 2)], "{bad}");
         }
     }
 
@@ -72,9 +71,8 @@ mod tests {
     fn pure_algorithm_and_other_files_are_silent() {
         let good = "//! Reads no clock.\nlet block = a; // no lock\n#[cfg(feature = \"std\")]\n\
                     fn f() {}\n#[cfg(test)]\nuse std::time;";
-        assert!(pure(&File::sample("crates/limiter-core/src/algorithm/gcra.rs", good)).is_empty());
-        assert!(
-            pure(&File::sample("crates/limiter-core/src/clock.rs", "trait Clock {}")).is_empty()
-        );
+        let algorithm = ("crates/limiter-core/src/algorithm/gcra.rs", good);
+        let other = ("crates/limiter-core/src/clock.rs", "trait Clock {}");
+        assert_eq!(found(&pure(&Tree::sample(&[algorithm, other]))), []);
     }
 }

@@ -1,4 +1,4 @@
-//! Models of what threads share, of which every interleaving is tried: `cargo xtask models`.
+//! Models of what threads share, of which every interleaving is tried: `cargo xtask ci models`.
 //!
 //! A limiter has one slot here, so that keys compete for it. A waiter that is not woken shows as a
 //! deadlock.

@@ -36,6 +36,16 @@ fn scripts_are_listed_without_a_server() {
 }
 
 #[test]
+fn the_text_of_a_script_is_printed_as_it_is_sent() {
+    let (_, text) = scripts::all().find(|(name, _)| *name == "gcra").unwrap();
+    let printed = run(&["scripts", "gcra"], &[], "");
+    assert_eq!((printed.code, printed.out), (0, format!("{text}\n")));
+    let printed = run(&["scripts", "gcr"], &[], "");
+    assert_eq!(printed.code, 2, "{printed:?}");
+    assert!(printed.err.starts_with("error: invalid script \"gcr\"; use one of "), "{printed:?}");
+}
+
+#[test]
 fn each_node_of_a_cluster_is_asked() {
     let cluster = Cluster::start();
     cluster.node(2).pause();

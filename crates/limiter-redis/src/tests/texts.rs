@@ -1,36 +1,6 @@
-//! The scripts in `docs/scripts/` are those that are sent.
-
-use std::{collections::BTreeSet, env, fs, path::Path};
+//! The texts of the scripts as they are sent.
 
 use crate::scripts;
-
-/// In the repository; not in a package.
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scripts");
-
-#[test]
-fn scripts_in_the_documents_are_sent() {
-    let folder = Path::new(FOLDER);
-    if env::var_os("LIMITER_WRITE_DOCS").is_some() {
-        drop(fs::remove_dir_all(folder));
-        fs::create_dir_all(folder).unwrap();
-        for (name, text) in scripts::all() {
-            fs::write(folder.join(format!("{name}.lua")), text).unwrap();
-        }
-        return;
-    }
-    let Ok(files) = fs::read_dir(folder) else { return };
-    let files: BTreeSet<_> =
-        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-    let sent: BTreeSet<_> = scripts::all().map(|(name, _)| format!("{name}.lua")).collect();
-    assert_eq!(files, sent, "run `cargo xtask scripts`");
-    for (name, text) in scripts::all() {
-        let written = fs::read_to_string(folder.join(format!("{name}.lua"))).unwrap();
-        assert!(
-            written == text,
-            "docs/scripts/{name}.lua is out of date: run `cargo xtask scripts`"
-        );
-    }
-}
 
 /// What runs for most checks is read from top to bottom.
 #[test]

@@ -12,23 +12,17 @@ use crate::admissions::Units;
 /// A moment at which everything happens, in microseconds of Unix time. A unit is a microsecond.
 const NOW: i64 = 1_702_080_000_000_000;
 
-/// The scripts as they are sent, which a test of limiter-redis compares.
-const TEXTS: [(&str, &str); 3] = [
-    ("lease", include_str!("../../../../docs/scripts/lease.lua")),
-    ("list", include_str!("../../../../docs/scripts/list.lua")),
-    ("refund", include_str!("../../../../docs/scripts/refund.lua")),
-];
-
 /// A server without keys, of which each key has a clone, and the scripts' digests.
 static LOADED: LazyLock<(Mutex<Server>, BTreeMap<&str, String>)> = LazyLock::new(|| {
     let mut server = Server::default();
-    let digests = TEXTS.map(|(name, text)| {
+    let digests = limiter_redis::scripts::all().map(|(name, text)| {
         let Reply::Bulk(digest) = server.execute(&["SCRIPT", "LOAD", text], NOW) else {
             panic!("{name} is not loaded");
         };
         (name, String::from_utf8(digest).unwrap())
     });
-    (Mutex::new(server), BTreeMap::from(digests))
+    let digests = digests.collect();
+    (Mutex::new(server), digests)
 });
 
 const KEY: &str = "key";

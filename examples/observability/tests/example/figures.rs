@@ -21,7 +21,7 @@ pub(crate) const LEASES: &str = "ratelimit_lease";
 const FIRES_WITHIN: Duration = Duration::from_secs(300);
 
 #[test]
-#[ignore = "takes 90 s; run by cargo xtask examples --full"]
+#[ignore = "takes 90 s; run by `-- --include-ignored`"]
 fn a_load_fires_the_alert_and_fills_the_dashboard() {
     let program = Program::start(command().env("LIMIT", "20/s"));
     let prometheus = Prometheus::start(program.address());

@@ -22,7 +22,7 @@ const EACH: u64 = 250_000;
 const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 
 #[test]
-#[ignore = "takes 5 min; run by cargo xtask examples --full"]
+#[ignore = "takes 5 min; run by `-- --include-ignored`"]
 fn a_million_requests_are_counted_alike_by_clients_prometheus_and_otlp() {
     let receiver = Receiver::start();
     // One trace in a hundred.
