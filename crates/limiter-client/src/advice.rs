@@ -2,28 +2,34 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
+use http::{StatusCode, response::Parts};
 
 use crate::{
     announcement::{Allowance, Announcement},
     pace::Pace,
-    spend::Spend,
+    settings::Settings,
     times::{age, retry_after, server_time},
 };
 
-/// How long a server of `X-RateLimit-*` is left alone after a refusal that names no time. GitHub asks for
-/// at least a minute after a refusal by one of its secondary limits.
-const UNTIMED_PAUSE: Duration = Duration::from_secs(60);
+/// The least pause after a refusal that names no time.
+const SHORTEST_UNTIMED: Duration = Duration::from_secs(1);
+
+/// The same, by a server that announces limits in fields with one value each. GitHub asks for at least a minute
+/// after a refusal by one of its secondary limits.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The name of the secondary limit that GitHub refused a request by. GitHub does not document it.
+const GITHUB_LIMITED_BY: &str = "gh-limited-by";
 
 /// What a response says about its host.
 #[derive(Debug)]
 pub(crate) struct Advice {
     pub(crate) status: StatusCode,
     pub(crate) is_refused: bool,
-    /// For how long no request may be sent.
+    /// For how long no request may be sent, by the response itself.
     pub(crate) pause: Option<Duration>,
-    /// Whether the response itself names a time to come.
-    pub(crate) is_timed: bool,
+    /// The least pause if that is not known, and the response is a refusal.
+    pub(crate) untimed: Duration,
     pub(crate) pace: Option<Pace>,
     pub(crate) allowance: Option<Allowance>,
 }
@@ -34,29 +40,33 @@ impl Advice {
     ///
     /// An age of zero seconds does not count, because some caches send it with each response that they have
     /// just fetched, and because advice of less than a second ago is as good as new.
-    pub(crate) fn read(status: StatusCode, headers: &HeaderMap, spend: Spend) -> Option<Self> {
+    pub(crate) fn read(head: &Parts, settings: &Settings) -> Option<Self> {
+        let headers = &head.headers;
         if age(headers) > 0 {
             return None;
         }
         let now = server_time(headers);
         let (retry_after, announcement) =
             (retry_after(headers, now), Announcement::read(headers, now));
-        let is_refused = match status {
-            StatusCode::TOO_MANY_REQUESTS => true,
-            StatusCode::SERVICE_UNAVAILABLE => retry_after.is_some(),
+        let by_default = || match head.status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => true,
             // Any other 403 is about rights.
-            StatusCode::FORBIDDEN => retry_after.is_some() || announcement.is_used_up(),
+            StatusCode::FORBIDDEN => {
+                let is_limited = headers.contains_key(GITHUB_LIMITED_BY);
+                is_limited || retry_after.is_some() || announcement.is_used_up()
+            }
             _ => false,
         };
-        let timed = retry_after.filter(|_| is_refused).max(announcement.pause());
-        let untimed = (is_refused && announcement.has_x_fields).then_some(UNTIMED_PAUSE);
+        let classify = settings.classify.as_ref();
+        let is_refused = classify.and_then(|it| it(head)).unwrap_or_else(by_default);
+        let asks_a_minute = announcement.has_single_fields || head.status == StatusCode::FORBIDDEN;
         Some(Self {
-            status,
+            status: head.status,
             is_refused,
-            pause: timed.or(untimed),
-            is_timed: timed.is_some_and(|time| !time.is_zero()),
-            pace: announcement.pace(spend),
-            allowance: announcement.allowance(spend),
+            pause: retry_after.filter(|_| is_refused).max(announcement.pause(is_refused)),
+            untimed: if asks_a_minute { MINUTE } else { SHORTEST_UNTIMED },
+            pace: announcement.pace(settings.spend),
+            allowance: announcement.allowance(settings.spend),
         })
     }
 }

@@ -5,10 +5,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
-use crate::{pace::Pace, spend::Spend, times};
+use crate::{pace::Pace, spend::Spend, times::until};
 
 /// The most members of a field that are read.
 const MAX_MEMBERS: usize = 16;
@@ -16,33 +16,55 @@ const MAX_MEMBERS: usize = 16;
 /// The most bytes of a field that are parsed. A longer one counts as absent.
 const MAX_BYTES: usize = 4_096;
 
-/// A limit in a window of at most so many seconds is spent evenly in any case: resets have whole seconds,
+/// A limit in a window of at most this length is spent evenly in any case: resets have whole seconds,
 /// so a wait for each of them would waste a part of such a window, which may also be a sliding one.
-const SHORT_WINDOW: u64 = 60;
+const SHORT_WINDOW: Duration = Duration::from_secs(60);
 
-/// The names of the fields with one value each.
-const SINGLE: [[HeaderName; 3]; 2] = [
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Fields with one value each: a limit, what remains of it, and its reset. README.md says whose they are.
+const REQUESTS: [[&str; 3]; 6] = [
+    ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"],
+    ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset-after"],
+    ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"],
+    ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"],
+    ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"],
     [
-        HeaderName::from_static("ratelimit-limit"),
-        HeaderName::from_static("ratelimit-remaining"),
-        HeaderName::from_static("ratelimit-reset"),
-    ],
-    [
-        HeaderName::from_static("x-ratelimit-limit"),
-        HeaderName::from_static("x-ratelimit-remaining"),
-        HeaderName::from_static("x-ratelimit-reset"),
+        "anthropic-ratelimit-requests-limit",
+        "anthropic-ratelimit-requests-remaining",
+        "anthropic-ratelimit-requests-reset",
     ],
 ];
 
-/// The limits of a server, as one response announces them.
-///
-/// It reads `RateLimit-Policy` and `RateLimit` by draft-ietf-httpapi-ratelimit-headers-08 to 11, the
-/// single fields of drafts 03 to 06, and `X-RateLimit-*`. What it can't read counts as absent.
+/// The same for what is not counted in requests. It only matters that nothing remains.
+const TOKENS: [[&str; 3]; 4] = [
+    ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"],
+    [
+        "anthropic-ratelimit-tokens-limit",
+        "anthropic-ratelimit-tokens-remaining",
+        "anthropic-ratelimit-tokens-reset",
+    ],
+    [
+        "anthropic-ratelimit-input-tokens-limit",
+        "anthropic-ratelimit-input-tokens-remaining",
+        "anthropic-ratelimit-input-tokens-reset",
+    ],
+    [
+        "anthropic-ratelimit-output-tokens-limit",
+        "anthropic-ratelimit-output-tokens-remaining",
+        "anthropic-ratelimit-output-tokens-reset",
+    ],
+];
+
+/// How much of a bucket is used, and its size: `39/40`.
+const LEVEL: &str = "x-shopify-shop-api-call-limit";
+
+/// The limits of a server, as one response announces them. What can't be read counts as absent.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Announcement {
     limits: Vec<Limit>,
-    /// Whether it has `X-RateLimit-*`.
-    pub(crate) has_x_fields: bool,
+    /// Whether it has fields with one value each.
+    pub(crate) has_single_fields: bool,
 }
 
 /// What remains of a limit until its reset.
@@ -56,47 +78,48 @@ pub(crate) struct Allowance {
 struct Limit {
     /// The permits of a window.
     quota: Option<u64>,
-    /// In seconds.
-    window: Option<u64>,
+    window: Option<Duration>,
     /// How many of the permits can be taken at once.
     burst: Option<u64>,
     remaining: Option<u64>,
-    /// For how many seconds that has to last.
-    reset: Option<u64>,
+    /// For how long that has to last.
+    reset: Option<Duration>,
+    /// Whether permits are not requests. Then it only matters that none remains.
+    is_other_unit: bool,
 }
 
 impl Announcement {
     /// `now` is the time by the server's clock.
     pub(crate) fn read(headers: &HeaderMap, now: SystemTime) -> Self {
         let mut limits = policies(headers);
-        let states = states(headers, now);
-        for (name, state) in states {
-            // Without a name it is of the policy with as many permits, or else of none.
-            let name = name.unwrap_or_else(|| {
-                let has_same_quota = |limit: &Limit| limit.quota == state.quota;
-                let same =
-                    limits.iter().find(|(_, limit)| limit.as_ref().is_some_and(has_same_quota));
-                same.map(|(name, _)| name.clone()).unwrap_or_default()
-            });
+        let members = members(headers);
+        let single = if members.is_none() { single(headers, now) } else { Vec::new() };
+        let has_single_fields = !single.is_empty();
+        for (name, state) in members.into_iter().flatten() {
             if let Some(limit) = limits.entry(name).or_insert(Some(Limit::default())) {
-                limit.quota = limit.quota.or(state.quota);
                 (limit.remaining, limit.reset) = (state.remaining, state.reset);
             }
         }
-        let [_, [name, remaining, _]] = &SINGLE;
-        let has_x_fields = headers.contains_key(name) || headers.contains_key(remaining);
-        Self { limits: limits.into_values().flatten().collect(), has_x_fields }
+        let mut limits: Vec<_> = limits.into_values().flatten().collect();
+        for state in single {
+            // It is of the policy with as many permits, or else of none.
+            match limits.iter_mut().find(|limit| limit.quota == state.quota) {
+                Some(limit) => (limit.remaining, limit.reset) = (state.remaining, state.reset),
+                None => limits.push(state),
+            }
+        }
+        Self { limits, has_single_fields }
     }
 
     /// Returns the slowest pace of the limits that are spent evenly.
     pub(crate) fn pace(&self, spend: Spend) -> Option<Pace> {
-        let even = self.limits.iter().filter(|limit| !limit.is_free(spend));
+        let even = self.limits.iter().filter(|it| !it.is_other_unit && !it.is_free(spend));
         even.filter_map(Limit::pace).reduce(Pace::slower)
     }
 
     /// Returns the smallest allowance of the limits that are spent freely.
     pub(crate) fn allowance(&self, spend: Spend) -> Option<Allowance> {
-        let free = self.limits.iter().filter(|limit| limit.is_free(spend));
+        let free = self.limits.iter().filter(|it| !it.is_other_unit && it.is_free(spend));
         let allowances = free.filter_map(Limit::allowance);
         allowances.min_by_key(|it| (it.remaining, std::cmp::Reverse(it.reset)))
     }
@@ -106,25 +129,28 @@ impl Announcement {
         self.limits.iter().any(|limit| limit.remaining == Some(0))
     }
 
-    /// Returns the time during which the server admits no more.
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        let allowances = self.limits.iter().filter_map(Limit::allowance);
-        allowances.filter(|it| it.remaining == 0).map(|it| it.reset).max()
+    /// Returns the time during which the server admits no more: a second, if it does not announce that.
+    pub(crate) fn pause(&self, is_refused: bool) -> Option<Duration> {
+        let used_up = self.limits.iter().filter(|limit| limit.remaining == Some(0));
+        let pause = |limit: &Limit| match limit.until_reset() {
+            Some(reset) if is_refused => (!reset.is_zero()).then_some(reset),
+            Some(_) => Some(limit.allowance()?.reset),
+            None => Some(SECOND),
+        };
+        used_up.filter_map(pause).max()
     }
 }
 
 impl Limit {
     fn pace(&self) -> Option<Pace> {
         let whole = match (self.quota, self.window) {
-            (Some(quota), Some(window)) => {
-                Pace::announced(quota, Duration::from_secs(window), self.burst)
-            }
+            (Some(quota), Some(window)) => Pace::announced(quota, window, self.burst),
             _ => None,
         };
         // Seconds are rounded up, so the real time may be nearly one less.
         let left = match (self.remaining, self.reset) {
-            (Some(remaining @ 1..), Some(reset @ 2..)) => {
-                Pace::of_remainder(remaining, Duration::from_secs(reset - 1))
+            (Some(remaining @ 1..), Some(reset)) if reset > SECOND => {
+                Pace::of_remainder(remaining, reset - SECOND)
             }
             _ => None,
         };
@@ -137,14 +163,19 @@ impl Limit {
     /// Returns whether it is spent freely: it is long, and what remains is known.
     fn is_free(&self, spend: Spend) -> bool {
         let is_short = self.window.is_some_and(|window| window <= SHORT_WINDOW);
-        let is_known = self.remaining.is_some() && self.reset.is_some();
+        let is_known = self.remaining.is_some() && self.until_reset().is_some();
         spend == Spend::Freely && !is_short && is_known
     }
 
     /// A reset in one second says nothing, because it may be the rounded part of one.
     fn allowance(&self) -> Option<Allowance> {
-        let (remaining, reset) = (self.remaining?, self.reset.filter(|reset| *reset > 1)?);
-        Some(Allowance { remaining, reset: Duration::from_secs(reset) })
+        let reset = self.until_reset().filter(|reset| *reset > SECOND)?;
+        Some(Allowance { remaining: self.remaining?, reset })
+    }
+
+    /// Returns the time until the reset: without one, at most the window.
+    fn until_reset(&self) -> Option<Duration> {
+        self.reset.or(self.window)
     }
 }
 
@@ -162,31 +193,23 @@ fn policies(headers: &HeaderMap) -> BTreeMap<String, Option<Limit>> {
             (None, None) => continue,
         };
         let burst = integer("limiter-burst").or(integer("burst"));
-        let limit = Limit { quota, window: integer("w"), burst, ..Limit::default() };
+        let window = integer("w").map(Duration::from_secs);
+        let limit = Limit { quota, window, burst, ..Limit::default() };
         limits.insert(name, counts_requests.then_some(limit));
     }
     limits
 }
 
-/// Returns what remains, by the name of the policy if there are names.
-fn states(headers: &HeaderMap, now: SystemTime) -> Vec<(Option<String>, Limit)> {
-    if let Some(items) = list(headers, "ratelimit") {
-        let member = |item: Item| {
-            let integer = |name: &str| whole(item.params.get(name)?);
-            // The draft is to rename `r` and `t` to `a` and `w`.
-            let remaining = integer("r").or_else(|| integer("a"));
-            let reset = integer("t").or_else(|| integer("w"));
-            let limit = Limit { remaining, reset, ..Limit::default() };
-            Some((Some(name(&item.bare_item)?), limit))
-        };
-        return items.into_iter().filter_map(member).collect();
-    }
-    SINGLE
-        .iter()
-        .find_map(|names| single(headers, names, now))
-        .map(|it| (None, it))
-        .into_iter()
-        .collect()
+/// Returns what remains, by the name of the policy.
+fn members(headers: &HeaderMap) -> Option<Vec<(String, Limit)>> {
+    let member = |item: Item| {
+        let integer = |name: &str| whole(item.params.get(name)?);
+        // The draft is to rename `r` and `t` to `a` and `w`.
+        let remaining = integer("r").or_else(|| integer("a"));
+        let reset = integer("t").or_else(|| integer("w")).map(Duration::from_secs);
+        Some((name(&item.bare_item)?, Limit { remaining, reset, ..Limit::default() }))
+    };
+    Some(list(headers, "ratelimit")?.into_iter().filter_map(member).collect())
 }
 
 fn list(headers: &HeaderMap, field: &str) -> Option<Vec<Item>> {
@@ -198,13 +221,39 @@ fn list(headers: &HeaderMap, field: &str) -> Option<Vec<Item>> {
     Some(items.take(MAX_MEMBERS).collect())
 }
 
-fn single(headers: &HeaderMap, names: &[HeaderName; 3], now: SystemTime) -> Option<Limit> {
-    let [quota, remaining, reset] = names.each_ref().map(|name| headers.get(name)?.to_str().ok());
-    // Some servers have fractions, and drafts 03 to 06 have lists of policies.
-    let number = |text: &str| text.split([',', ';', '.']).next()?.trim().parse::<u64>().ok();
-    let (quota, remaining) = (quota.and_then(number), remaining.and_then(number));
-    let reset = reset.and_then(|text| times::reset(text, now));
-    remaining.or(quota).map(|_| Limit { quota, remaining, reset, ..Limit::default() })
+/// Returns the limits of the fields with one value each.
+fn single(headers: &HeaderMap, now: SystemTime) -> Vec<Limit> {
+    let field = |name: &str| headers.get(name)?.to_str().ok();
+    // Drafts 03 to 06 have lists of policies behind the limit.
+    let first = |text: &str| text.split([',', ';', '.']).next()?.trim().parse::<u64>().ok();
+    let window = |text: &str| {
+        let parameters = text.split(',').next()?.split(';');
+        let seconds = parameters.filter_map(|it| it.trim().strip_prefix("w=")?.parse().ok()).next();
+        seconds.map(Duration::from_secs)
+    };
+    let limit = |[quota, remaining, reset]: &[&str; 3], is_other_unit| {
+        let (quota, remaining) = (field(quota), field(remaining));
+        remaining.or(quota).map(|_| Limit {
+            quota: quota.and_then(first),
+            window: quota.or(remaining).and_then(window),
+            remaining: remaining.and_then(first),
+            reset: field(reset).and_then(|text| {
+                until(text, now).or_else(|| until(text.split([',', ';']).next()?, now))
+            }),
+            is_other_unit,
+            burst: None,
+        })
+    };
+    // `used/size`.
+    let level = field(LEVEL).and_then(|text| {
+        let (used, size) = text.split_once('/')?;
+        let quota = first(size)?;
+        let remaining = Some(quota.saturating_sub(first(used)?));
+        Some(Limit { quota: Some(quota), remaining, ..Limit::default() })
+    });
+    let requests = REQUESTS.iter().filter_map(|names| limit(names, false));
+    let tokens = TOKENS.iter().filter_map(|names| limit(names, true));
+    requests.chain(tokens).chain(level).collect()
 }
 
 fn joined(headers: &HeaderMap, field: &str) -> Option<Vec<u8>> {
@@ -229,15 +278,11 @@ fn whole(item: &BareItem) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// `X-RateLimit-*` names three, and `-Reset` follows another one of its kind.
     #[test]
     fn the_readme_names_each_field() {
         let readme = include_str!("../README.md").to_lowercase();
-        for name in SINGLE.as_flattened() {
-            let (stem, last) = name.as_str().rsplit_once('-').unwrap_or_default();
-            let forms = [name.to_string(), format!("{stem}-*"), format!("-{last}")];
-            let is_named = forms.iter().any(|form| readme.contains(&format!("`{form}`")));
-            assert!(is_named, "{name} is not in README.md");
+        for name in REQUESTS.as_flattened().iter().chain(TOKENS.as_flattened()).chain([&LEVEL]) {
+            assert!(readme.contains(&format!("`{name}`")), "{name} is not in README.md");
         }
     }
 }

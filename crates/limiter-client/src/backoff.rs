@@ -9,6 +9,9 @@ use crate::pace::PER_SECOND;
 /// How long the rate stays before it is raised.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// The longest pause after a refusal that names no time, of refusals in succession.
+const LONGEST_PAUSE: Duration = Duration::from_secs(64);
+
 /// The requests of the present second, and of the one before.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -46,11 +49,13 @@ pub(crate) struct Backoff {
     step: u64,
     cut_at: Instant,
     raised_at: Instant,
+    /// How many times it was cut without an admission in between.
+    cuts: u32,
 }
 
 impl Backoff {
     /// Returns the rate after the refusal of a request that was sent at `sent_at`, while the pace was
-    /// `pace`.
+    /// `pace`. It is the former one if that request was sent at the rate that has been cut since.
     pub(crate) fn refused(
         former: Option<Self>,
         pace: u64,
@@ -58,25 +63,31 @@ impl Backoff {
         sent_at: Instant,
         now: Instant,
     ) -> Self {
-        if let Some(former) = former
-            && sent_at <= former.cut_at
-        {
-            // It was sent at the rate that has been cut since.
+        let cuts = former.map_or(0, |former| former.cuts);
+        if let Some(former) = former.filter(|former| sent_at <= former.cut_at) {
             return former;
         }
         let refused = meter.rate().map_or(pace, |sent| pace.min(sent));
         // At least 1, because a rate of zero counts as none, and a step of zero never raises it.
         let (rate, step) = ((refused / 4 * 3).max(1), (refused / 20).max(1));
-        Self { rate, step, cut_at: now, raised_at: now }
+        Self { rate, step, cut_at: now, raised_at: now, cuts: cuts.saturating_add(1) }
     }
 
-    /// Returns the rate after an admission.
-    pub(crate) fn admitted(self, now: Instant) -> Self {
+    /// Returns for how long no request may be sent after the rate was cut: a second, and twice as long for each further
+    /// cut.
+    pub(crate) fn pause(&self) -> Duration {
+        let doubled = self.cuts.saturating_sub(1).min(LONGEST_PAUSE.as_secs().ilog2());
+        Duration::from_secs(1 << doubled)
+    }
+
+    /// Returns the rate after the admission of a request that was sent at `sent_at`.
+    pub(crate) fn admitted(self, sent_at: Instant, now: Instant) -> Self {
+        let cuts = if sent_at > self.cut_at { 0 } else { self.cuts };
         let seconds = now.saturating_duration_since(self.raised_at).as_secs();
         if seconds < INTERVAL.as_secs() {
-            return self;
+            return Self { cuts, ..self };
         }
         // After a silence by one step, because it proves nothing.
-        Self { rate: self.rate.saturating_add(self.step), raised_at: now, ..self }
+        Self { rate: self.rate.saturating_add(self.step), raised_at: now, cuts, ..self }
     }
 }

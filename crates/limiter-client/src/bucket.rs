@@ -32,14 +32,18 @@ impl Bucket {
         (self.used, self.at) = (used.min(pace.burst() as f64), now);
     }
 
-    /// Counts the only request so far again, unless it has not recovered.
-    pub(crate) fn take_first(&mut self, now: Instant, pace: Pace) {
-        (self.used, self.at) = (self.used_at(now, pace).max(1.0), now);
+    /// Continues at another pace, by which no more permits are left than before, and no fewer are used.
+    pub(crate) fn change(&mut self, now: Instant, from: Pace, to: Pace) {
+        let used = self.used_at(now, from);
+        let left = from.burst() as f64 - used;
+        let burst = to.burst() as f64;
+        (self.used, self.at) = (used.max(burst - left).min(burst), now);
     }
 
-    /// Lets the permits recover at `pace` until now, because the pace changes.
-    pub(crate) fn settle(&mut self, now: Instant, pace: Pace) {
-        (self.used, self.at) = (self.used_at(now, pace), now);
+    /// Counts so many requests at least, sent at any pace.
+    pub(crate) fn take_at_least(&mut self, now: Instant, requests: u64, pace: Pace) {
+        let burst = pace.burst() as f64;
+        (self.used, self.at) = (self.used_at(now, pace).max((requests as f64).min(burst)), now);
     }
 
     fn used_at(&self, now: Instant, pace: Pace) -> f64 {

@@ -11,13 +11,11 @@ use std::{
 use http::StatusCode;
 use limiter_core::{Error, Quota};
 
-use crate::ThrottleError;
-#[cfg(feature = "tracing")]
-use crate::redact::text_of;
+use crate::NotSent;
 
 /// What happened to a request, or became known about a host.
 ///
-/// `Debug` prints no credentials: see [`ThrottleError`].
+/// `Debug` prints no credentials: see [`ThrottleError`](crate::ThrottleError).
 ///
 /// Metrics are labelled by the policy and by [`EventKind::name`], and never by the host, because there
 /// can be any number of hosts.
@@ -47,12 +45,12 @@ pub enum EventKind<'a> {
         /// How long it had waited.
         waited: Duration,
         /// The error that its caller receives.
-        error: &'a ThrottleError,
+        error: &'a NotSent,
     },
     /// A request was sent, and the inner service returned an error instead of a response.
     Failed {
-        /// The error that its caller receives.
-        error: &'a ThrottleError,
+        /// The text of the error that its caller receives, in which URIs have only their host and path.
+        error: &'a str,
     },
     /// The server refused a request.
     Refused {
@@ -90,10 +88,10 @@ impl EventKind<'_> {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sent { .. } => "sent",
-            Self::NotSent { error: ThrottleError::WaitTooLong { .. }, .. } => "wait_too_long",
-            Self::NotSent { error: ThrottleError::QueueFull, .. } => "queue_full",
-            Self::NotSent { error: ThrottleError::Store(_), .. } => "denied",
-            Self::NotSent { error: ThrottleError::Inner(_), .. } | Self::Failed { .. } => "failed",
+            Self::NotSent { error: NotSent::WaitTooLong { .. }, .. } => "wait_too_long",
+            Self::NotSent { error: NotSent::QueueFull, .. } => "queue_full",
+            Self::NotSent { error: NotSent::Store(_), .. } => "denied",
+            Self::Failed { .. } => "failed",
             Self::Refused { .. } => "refused",
             Self::Paused { .. } => "paused",
             Self::PaceChanged { .. } => "pace_changed",
@@ -159,9 +157,9 @@ fn log(&Event { policy, host, kind }: &Event<'_>, has_warned: &AtomicBool) {
     match kind {
         EventKind::Sent { waited } => log!(trace, ?waited, "request sent"),
         EventKind::NotSent { waited, error } => {
-            log!(debug, ?waited, error = text_of(error), "request not sent");
+            log!(debug, ?waited, %error, "request not sent");
         }
-        EventKind::Failed { error } => log!(debug, error = text_of(error), "request failed"),
+        EventKind::Failed { error } => log!(debug, error, "request failed"),
         EventKind::Refused { status } => log!(debug, %status, "request refused by the server"),
         EventKind::Paused { pause } => log!(debug, ?pause, "host paused"),
         EventKind::PaceChanged { quota } => log!(debug, %quota, "pace changed"),

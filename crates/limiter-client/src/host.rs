@@ -5,13 +5,13 @@ use std::{
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::Poll,
     time::Duration,
 };
 
-use limiter_core::{Cost, Error, Key, Limiter as _, OnStoreFailure, WaitingLimiter};
+use limiter_core::{Cost, Error, Key, OnStoreFailure, WaitingLimiter};
 use tokio::{
     sync::{Mutex as Queue, MutexGuard as Front, Notify},
     time::{Instant, sleep, timeout},
@@ -20,24 +20,26 @@ use tokio::{
 use crate::{
     advice::Advice,
     event::{EventKind, Reporter},
-    layer::ThrottleLayer,
     permit::Permit,
+    settings::Settings,
     state::{Changes, State},
-    window::{Hold, PROBE_TIMEOUT},
+    window::Hold,
 };
 
 /// One host.
 ///
 /// Requests form a queue, and only the one at its front asks the limiter, until it is sent. So when
 /// the pace changes, one permit is given back and asked for anew, and not one for each request that
-/// waits; and while the inner service is not ready, no permits pile up. The first request to a host
-/// stays at the front until it is over, or for [`PROBE_TIMEOUT`](crate::window::PROBE_TIMEOUT).
+/// waits; and while the inner service is not ready, no permits pile up.
 pub(crate) struct Host {
     name: Arc<str>,
     queue: Queue<()>,
     waiting: AtomicUsize,
     state: Mutex<State>,
-    /// Notified when the pace changes or a pause begins.
+    made_at: Instant,
+    /// Until when it is paused, in seconds from when it was made. Read without a lock.
+    paused_for: AtomicU64,
+    /// Notified when the pace changes, a pause begins, or the first request has ended.
     changed: Notify,
     /// Notified when a response has arrived, or a request has failed or was dropped.
     returned: Notify,
@@ -69,6 +71,8 @@ impl Host {
             queue: Queue::default(),
             waiting: AtomicUsize::new(0),
             state: Mutex::new(State::new(limiter)),
+            made_at: Instant::now(),
+            paused_for: AtomicU64::new(0),
             changed: Notify::new(),
             returned: Notify::new(),
         }
@@ -81,11 +85,16 @@ impl Host {
     }
 
     /// Returns for how long no request may be sent, as far as that is known.
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        match self.state().hold(Instant::now(), true)? {
+    pub(crate) fn pause(&self, settings: &Settings) -> Option<Duration> {
+        match self.state().hold(Instant::now(), true, settings.longest_pause)? {
             Hold::For(pause) => Some(pause),
             Hold::UntilResponse(_) => None,
         }
+    }
+
+    /// Returns whether a pause is not over, without a lock.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.made_at.elapsed().as_secs() < self.paused_for.load(Ordering::Relaxed)
     }
 
     /// Returns the text of the last request's error, if no response has arrived since.
@@ -98,34 +107,27 @@ impl Host {
         self.queue.lock().await
     }
 
-    /// Returns whether the first request is over.
-    pub(crate) fn is_probed(&self) -> bool {
-        self.state().is_probed()
-    }
-
-    /// Ends the wait for the first response.
-    pub(crate) fn set_probed(&self) {
-        self.state().set_probed(None);
-    }
-
     /// Returns a permit to send one request, once nothing holds it and the limiter admits it. It is given
     /// back if it is dropped before the request is sent.
     ///
     /// Returns `None` if the limiter's store has failed, or the limiter does not count what it admits, and the
-    /// request may be sent at the pace that this process keeps.
+    /// request may be sent at the pace that this process keeps; or if the longest pause has passed since the last
+    /// request.
     pub(crate) async fn permit(
         &self,
         deadline: Instant,
-        layer: &ThrottleLayer,
+        settings: &Settings,
     ) -> Result<Option<Permit>, NoPermit> {
         let left = || deadline.saturating_duration_since(Instant::now());
         let mut is_counted = true;
         loop {
             // From before the state is read, so that no change after that is missed.
             let (changed, returned) = (self.changed.notified(), self.returned.notified());
-            let (limiter, hold) = {
+            let (limiter, hold, most) = {
+                let (now, longest) = (Instant::now(), settings.longest_pause);
                 let mut state = self.state();
-                (state.limiter(), state.hold(Instant::now(), is_counted))
+                let hold = state.hold(now, is_counted, longest);
+                (state.limiter(), hold, state.overdue_in(now, longest))
             };
             match hold {
                 Some(Hold::For(pause)) if pause > left() => {
@@ -140,18 +142,18 @@ impl Host {
                     let _ = timeout(longest, returned).await;
                     continue;
                 }
-                None if !is_counted => return Ok(None),
+                None if !is_counted || most.is_zero() => return Ok(None),
                 None => {}
             }
             let asked = limiter.acquire(&Key::from(&*self.name), Cost::ONE, Some(left()));
-            let Some(reserved) = unless(changed, asked).await else {
+            let Ok(Some(reserved)) = timeout(most, unless(changed, asked)).await else {
                 continue;
             };
             let reserved = match reserved {
                 Ok(reserved) => reserved,
                 Err(error) => {
-                    layer.reporter.report(&self.name, EventKind::StoreFailed { error: &error });
-                    match layer.on_store_failure {
+                    settings.reporter.report(&self.name, EventKind::StoreFailed { error: &error });
+                    match settings.on_store_failure {
                         OnStoreFailure::Allow => is_counted = false,
                         OnStoreFailure::Deny => return Err(NoPermit::Store(error)),
                     }
@@ -160,55 +162,58 @@ impl Host {
             };
             let (is_admitted, wait) = (reserved.is_admitted(), reserved.decision().retry_after());
             if let Some(receipt) = reserved.into_receipt() {
-                let (host, reporter) = (Arc::clone(&self.name), layer.reporter.clone());
+                let (host, reporter) = (Arc::clone(&self.name), settings.reporter.clone());
                 return Ok(Some(Permit { limiter, receipt: Some(receipt), host, reporter }));
             }
             if is_admitted {
                 is_counted = false;
                 continue;
             }
-            match wait.filter(|wait| *wait <= left()) {
-                // Behind a debt of another pace, which another process may have, nothing is promised.
-                Some(wait) => sleep(wait).await,
-                None => return Err(NoPermit::TooLate(wait)),
+            // Behind a debt of another pace, which another process may have, nothing is promised.
+            match wait.unwrap_or(Duration::MAX).min(most) {
+                wait if wait <= left() => sleep(wait).await,
+                _ => return Err(NoPermit::TooLate(wait)),
             }
         }
     }
 
     /// Counts a request that is sent now, or returns `None` if none may be sent now.
-    pub(crate) fn try_send(&self, has_permit: bool) -> Option<Flight<'_>> {
+    pub(crate) fn try_send(&self, has_permit: bool, settings: &Settings) -> Option<Flight<'_>> {
         let (sent_at, mut state) = (Instant::now(), self.state());
-        if state.hold(sent_at, has_permit).is_some() {
+        if state.hold(sent_at, has_permit, settings.longest_pause).is_some() {
             return None;
         }
-        state.sent(sent_at);
+        state.sent(sent_at, has_permit);
         Some(Flight { host: self, sent_at, has_returned: false })
     }
 
-    /// Charges the first request at the pace that its response has announced: at the pace before, the
-    /// charge may have recovered within the round trip.
-    pub(crate) async fn charge_first(&self) {
-        let limiter = {
+    /// Follows the response to a request that was sent at `sent_at`: one of this host that is in flight, or one to another
+    /// host that has redirected it here.
+    pub(crate) fn learn(
+        &self,
+        sent_at: Instant,
+        is_in_flight: bool,
+        advice: &Advice,
+        settings: &Settings,
+    ) {
+        let changes = {
             let mut state = self.state();
-            state.charge_first();
-            state.limiter()
+            // In the same moment, so that no other request is sent by what is out of date.
+            if is_in_flight {
+                state.returned(sent_at);
+            }
+            let changes = state.learn(sent_at, advice, settings.longest_pause);
+            if state.ended(None) || changes.pause.is_some() || changes.pace.is_some() {
+                self.changed.notify_waiters();
+            }
+            let paused = state.paused_until().map_or(Duration::ZERO, |at| at - self.made_at);
+            self.paused_for.store(paused.as_secs(), Ordering::Relaxed);
+            changes
         };
-        // If it fails or takes too long, one request more is sent.
-        let _ = timeout(PROBE_TIMEOUT, limiter.check(&Key::from(&*self.name))).await;
+        self.report(advice, &changes, &settings.reporter);
     }
 
-    /// Follows the response to a request that was sent at `sent_at`, to this host or to one that has
-    /// redirected it here. Returns whether the pace has changed or a pause has begun.
-    pub(crate) fn learn(&self, sent_at: Instant, advice: &Advice, layer: &ThrottleLayer) -> bool {
-        let changes = self.state().learn(sent_at, advice, layer.longest_pause);
-        self.report(advice, changes, &layer.reporter)
-    }
-
-    fn report(&self, advice: &Advice, changes: Changes, reporter: &Reporter) -> bool {
-        let has_changed = changes.pause.is_some() || changes.pace.is_some();
-        if has_changed {
-            self.changed.notify_waiters();
-        }
+    fn report(&self, advice: &Advice, changes: &Changes, reporter: &Reporter) {
         for kind in [
             advice.is_refused.then_some(EventKind::Refused { status: advice.status }),
             changes.pause.map(|pause| EventKind::Paused { pause }),
@@ -217,7 +222,6 @@ impl Host {
         ] {
             kind.into_iter().for_each(|kind| reporter.report(&self.name, kind));
         }
-        has_changed
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -226,28 +230,28 @@ impl Host {
 }
 
 impl Flight<'_> {
-    /// Follows the response, as [`Host::learn`] does. Its return is counted in the same moment, so that
-    /// no other request is sent by what is out of date.
-    pub(crate) fn learn(mut self, advice: &Advice, layer: &ThrottleLayer) -> bool {
+    /// Follows the response.
+    pub(crate) fn learn(mut self, advice: &Advice, settings: &Settings) {
         self.has_returned = true;
-        let changes = {
-            let mut state = self.host.state();
-            state.returned(self.sent_at);
-            state.learn(self.sent_at, advice, layer.longest_pause)
-        };
-        self.host.report(advice, changes, &layer.reporter)
+        self.host.learn(self.sent_at, true, advice, settings);
     }
 
-    /// Counts the return of a response that says nothing of its host, because it is from a cache. The server
-    /// has not counted the request.
+    /// Follows a response from a cache, which says nothing of the host: the server has not counted the request.
     pub(crate) fn ignore(mut self) {
         self.has_returned = true;
-        self.host.state().ignore(self.sent_at);
+        self.host.state().returned(self.sent_at);
+        self.give_up(None);
     }
 
     /// Follows an error instead of a response.
     pub(crate) fn fail(self, failure: String) {
-        self.host.state().fail(self.sent_at, failure);
+        self.give_up(Some(failure));
+    }
+
+    fn give_up(self, failure: Option<String>) {
+        if self.host.state().give_up(self.sent_at, failure) {
+            self.host.changed.notify_waiters();
+        }
     }
 }
 

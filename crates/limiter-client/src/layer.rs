@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use http::request::Parts;
+use http::{request, response};
 use limiter_core::{
     Algorithm, Error, ErrorKind, MemoryLimiter, OnStoreFailure, Policy, WaitingLimiter,
 };
@@ -10,18 +10,11 @@ use tower_layer::Layer;
 
 use crate::{
     event::{Event, Reporter},
-    host::Host,
     hosts::Hosts,
-    name::host_of_request,
     service::Throttle,
+    settings::{LONGEST, Settings},
     spend::Spend,
 };
-
-/// The longest time that can be set, so that no moment overflows.
-const LONGEST: Duration = Duration::from_secs(366 * 86_400);
-
-/// Returns the host that a request is counted for.
-type HostFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
 /// Sends requests no faster than their servers allow: [what a response changes](crate#what-a-response-changes).
 ///
@@ -40,16 +33,7 @@ type HostFn = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 #[derive(Clone)]
 pub struct ThrottleLayer {
     pub(crate) hosts: Arc<Hosts>,
-    /// Returns the limiter of a new host.
-    limiter: Arc<dyn Fn() -> Arc<dyn WaitingLimiter> + Send + Sync>,
-    /// `None` for the host of the URI.
-    host: Option<HostFn>,
-    pub(crate) within: Duration,
-    pub(crate) queue: usize,
-    pub(crate) longest_pause: Duration,
-    pub(crate) on_store_failure: OnStoreFailure,
-    pub(crate) spend: Spend,
-    pub(crate) reporter: Reporter,
+    pub(crate) settings: Arc<Settings>,
 }
 
 impl ThrottleLayer {
@@ -98,17 +82,23 @@ impl ThrottleLayer {
         policy: Arc<str>,
         limiter: impl Fn() -> Arc<dyn WaitingLimiter> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            hosts: Arc::default(),
+        let settings = Settings {
             limiter: Arc::new(limiter),
             host: None,
+            classify: None,
             within: Duration::from_secs(60),
             queue: 1_000,
             longest_pause: Duration::from_secs(2 * 3_600),
             on_store_failure: OnStoreFailure::default(),
             spend: Spend::default(),
             reporter: Reporter { policy, ..Reporter::default() },
-        }
+        };
+        Self { hosts: Arc::default(), settings: Arc::new(settings) }
+    }
+
+    fn set(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        set(Arc::make_mut(&mut self.settings));
+        self
     }
 
     /// Sets by what requests are counted, instead of the host and port of their URI: for instance by
@@ -128,14 +118,42 @@ impl ThrottleLayer {
     /// # Ok::<(), limiter_client::Error>(())
     /// ```
     #[must_use]
-    pub fn host(self, host: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self { host: Some(Arc::new(host)), ..self }
+    pub fn host(
+        self,
+        host: impl Fn(&request::Parts) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.set(|settings| settings.host = Some(Arc::new(host)))
+    }
+
+    /// Sets which responses are refusals because of a limit, where their status and fields do not show it: `None` for
+    /// [the default](crate#what-a-response-changes).
+    ///
+    /// GitHub, for instance, may answer 403 because of a secondary limit, and say so in the body alone. A layer inside of
+    /// this one that has read the body can insert that into the response's extensions.
+    ///
+    /// ```
+    /// use limiter_client::{Policy, Quota, ThrottleLayer};
+    ///
+    /// /// Inserted where the body is read.
+    /// #[derive(Clone)]
+    /// struct SecondaryLimit;
+    ///
+    /// let layer = ThrottleLayer::new(Policy::gcra("outgoing", Quota::per_second(50)))?;
+    /// let layer = layer.classify(|head| head.extensions.get::<SecondaryLimit>().map(|_| true));
+    /// # Ok::<(), limiter_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn classify(
+        self,
+        is_refusal: impl Fn(&response::Parts) -> Option<bool> + Send + Sync + 'static,
+    ) -> Self {
+        self.set(|settings| settings.classify = Some(Arc::new(is_refusal)))
     }
 
     /// Sets how the permits are spent that a server announces. The default is [`Spend::Freely`].
     #[must_use]
     pub fn spend(self, spend: Spend) -> Self {
-        Self { spend, ..self }
+        self.set(|settings| settings.spend = spend)
     }
 
     /// Sets the observer that receives the layer's events. It replaces the former one.
@@ -156,8 +174,7 @@ impl ThrottleLayer {
     /// ```
     #[must_use]
     pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        let reporter = Reporter { observer: Some(Arc::new(observer)), ..self.reporter };
-        Self { reporter, ..self }
+        self.set(|settings| settings.reporter.observer = Some(Arc::new(observer)))
     }
 
     /// Sets how long a request may wait, for a permit and for the inner service to be ready, at most
@@ -167,13 +184,13 @@ impl ThrottleLayer {
     /// its time is over.
     #[must_use]
     pub fn within(self, within: Duration) -> Self {
-        Self { within: within.min(LONGEST), ..self }
+        self.set(|settings| settings.within = within.min(LONGEST))
     }
 
     /// Sets how many requests may wait for one host in this process, at least one. The default is 1,000.
     #[must_use]
     pub fn queue(self, requests: usize) -> Self {
-        Self { queue: requests.max(1), ..self }
+        self.set(|settings| settings.queue = requests.max(1))
     }
 
     /// Sets the longest pause that a server can cause, from a second to 366 days, and so the slowest
@@ -181,7 +198,8 @@ impl ThrottleLayer {
     /// of many servers are an hour.
     #[must_use]
     pub fn longest_pause(self, pause: Duration) -> Self {
-        Self { longest_pause: pause.clamp(Duration::from_secs(1), LONGEST), ..self }
+        let pause = pause.clamp(Duration::from_secs(1), LONGEST);
+        self.set(|settings| settings.longest_pause = pause)
     }
 
     /// Sets what follows if the limiter's store fails. By default, the request is sent without a permit, at the last pace
@@ -190,25 +208,7 @@ impl ThrottleLayer {
     /// [`OnStoreFailure::Deny`], the request fails with [`ThrottleError::Store`](crate::ThrottleError::Store).
     #[must_use]
     pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
-        Self { on_store_failure: choice, ..self }
-    }
-}
-
-impl ThrottleLayer {
-    pub(crate) fn host_named(&self, name: &str) -> Arc<Host> {
-        self.hosts.get(name, |name| Host::new(name, (self.limiter)()))
-    }
-
-    /// Returns what a request is counted for.
-    pub(crate) fn name_of(&self, head: &Parts) -> Option<String> {
-        match &self.host {
-            Some(host) => host(head),
-            None => Some(host_of_request(head)),
-        }
-    }
-
-    pub(crate) fn counts_by_uri(&self) -> bool {
-        self.host.is_none()
+        self.set(|settings| settings.on_store_failure = choice)
     }
 }
 
@@ -228,19 +228,12 @@ impl<S> Layer<S> for ThrottleLayer {
     type Service = Throttle<S>;
 
     fn layer(&self, inner: S) -> Throttle<S> {
-        Throttle { layer: self.clone(), inner }
+        Throttle { hosts: Arc::clone(&self.hosts), settings: Arc::clone(&self.settings), inner }
     }
 }
 
 impl fmt::Debug for ThrottleLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThrottleLayer")
-            .field("policy", &self.reporter.policy)
-            .field("within", &self.within)
-            .field("queue", &self.queue)
-            .field("longest_pause", &self.longest_pause)
-            .field("on_store_failure", &self.on_store_failure)
-            .field("spend", &self.spend)
-            .finish_non_exhaustive()
+        f.debug_tuple("ThrottleLayer").field(&self.settings).finish()
     }
 }

@@ -8,11 +8,10 @@ use limiter_core::{Algorithm, Error, Policy, Quota};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pace(Quota);
 
-/// The unit of a rate: a millionth of a permit a second.
-pub(crate) const PER_SECOND: u64 = 1_000_000;
+/// The unit of a rate: a billionth of a permit a second.
+pub(crate) const PER_SECOND: u64 = 1_000_000_000;
 
-/// The window of a rate that was computed. Its permits in it are the rate.
-const COMPUTED_WINDOW: Duration = Duration::from_secs(PER_SECOND);
+const NANOS: u64 = 1_000_000_000;
 
 /// The part of a window's permits that may be sent at once.
 const RESERVE: u64 = 20;
@@ -34,26 +33,48 @@ impl Pace {
             Some(burst) => (permits, burst / 4),
             None => (permits - permits / RESERVE, permits / RESERVE),
         };
-        let quota = Quota::new(permits, window).ok()?;
-        Some(Self(quota.try_with_burst(burst.max(1)).ok()?))
+        Self::new(permits, window, burst)
     }
 
     /// Returns the pace at which `permits` last for `time`.
     pub(crate) fn of_remainder(permits: u64, time: Duration) -> Option<Self> {
         // A power of two, so that not each permit changes it.
         let burst = (permits / RESERVE).checked_ilog2().map_or(1, |log| 1 << log);
-        Self::computed(rate(permits, time), burst)
+        Self::rounded(permits, time, burst)
     }
 
-    /// Returns a pace of `rate`, rounded down by up to an eighth.
+    /// Returns the pace of `permits` in `time`, rounded down to two digits: so many in a second or in ten, or one in a time
+    /// that is rounded up.
     ///
-    /// There are few such rates, so that processes which compute nearly the same one agree, and that
+    /// There are few such paces, so that processes which compute nearly the same one agree, and that
     /// small changes of a server's figures change nothing.
-    pub(crate) fn computed(rate: u64, burst: u64) -> Option<Self> {
-        // Its first four bits count.
-        let rest = rate.checked_ilog2()?.saturating_sub(3);
-        let quota = Quota::new(rate >> rest << rest, COMPUTED_WINDOW).ok()?;
+    fn rounded(permits: u64, time: Duration, burst: u64) -> Option<Self> {
+        let whole = |number: u128| u64::try_from(number).ok();
+        let (permits, nanos) = (u128::from(permits), time.as_nanos());
+        let interval = whole(nanos.div_ceil(permits.max(1)))?;
+        if interval > NANOS {
+            let digit = second_digit(interval);
+            return Self::new(1, Duration::from_nanos(interval.div_ceil(digit) * digit), burst);
+        }
+        let in_ten_seconds = whole(permits * 10 * u128::from(NANOS) / nanos.max(1))?;
+        let digit = second_digit(in_ten_seconds);
+        let permits = in_ten_seconds / digit * digit;
+        match permits % 10 {
+            0 => Self::new(permits / 10, Duration::from_secs(1), burst),
+            _ => Self::new(permits, Duration::from_secs(10), burst),
+        }
+    }
+
+    fn new(permits: u64, window: Duration, burst: u64) -> Option<Self> {
+        let quota = Quota::new(permits, window).ok()?;
         Some(Self(quota.try_with_burst(burst.max(1)).ok()?))
+    }
+
+    /// Returns this pace at a lower `rate`, with as much less of the burst.
+    pub(crate) fn slowed_to(self, rate: u64) -> Option<Self> {
+        let burst = u128::from(self.burst()) * u128::from(rate) / u128::from(self.rate().max(1));
+        let burst = u64::try_from(burst).map_or(self.burst(), |it| it.min(self.burst()));
+        Self::rounded(rate, Duration::from_secs(PER_SECOND), burst)
     }
 
     pub(crate) fn rate(self) -> u64 {
@@ -62,6 +83,12 @@ impl Pace {
 
     pub(crate) const fn burst(self) -> u64 {
         self.0.burst()
+    }
+
+    /// Returns the time between two permits.
+    pub(crate) fn interval(self) -> Duration {
+        let (nanos, permits) = (self.0.window().as_nanos(), u128::from(self.0.permits()));
+        Duration::from_nanos(u64::try_from(nanos.div_ceil(permits)).unwrap_or(u64::MAX))
     }
 
     /// Returns the slower one, with the smaller burst.
@@ -74,7 +101,7 @@ impl Pace {
 
     /// Returns the pace, or one permit in `time` if that is faster.
     pub(crate) fn at_least_one_in(self, time: Duration) -> Self {
-        match Self::computed(rate(1, time), 1) {
+        match Self::new(1, time, 1) {
             Some(slowest) if slowest.rate() > self.rate() => slowest,
             _ => self,
         }
@@ -90,8 +117,36 @@ impl Pace {
     }
 }
 
-/// Returns the rate of `permits` in `time`, in millionths of a permit a second.
+/// Returns the rate of `permits` in `time`, in billionths of a permit a second.
 fn rate(permits: u64, time: Duration) -> u64 {
-    let nanos = u128::from(permits) * u128::from(PER_SECOND) * 1_000_000_000;
+    let nanos = u128::from(permits) * u128::from(PER_SECOND) * u128::from(NANOS);
     u64::try_from(nanos / time.as_nanos().max(1)).unwrap_or(u64::MAX)
+}
+
+/// Returns what the second digit of a number counts: 10 of 321.
+fn second_digit(number: u64) -> u64 {
+    10_u64.pow(number.checked_ilog10().unwrap_or(0).saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_computed_pace_has_two_digits_and_is_never_faster() {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        let cases = [
+            (335, Duration::from_secs(10), "33/s"),
+            (15, Duration::from_secs(10), "15/10s"),
+            (1_234_567, Duration::from_secs(1), "1200000/s"),
+            (50, HOUR, "1/72s"),
+            (7, HOUR, "1/520s"),
+            (1, HOUR, "1/h"),
+        ];
+        for (permits, time, expected) in cases {
+            let pace = Pace::of_remainder(permits, time).map(|it| it.quota().with_burst(1));
+            let text = pace.map(|quota| quota.to_string()).unwrap_or_default();
+            assert!(text.starts_with(expected), "{permits} in {time:?}: {text}");
+        }
+    }
 }

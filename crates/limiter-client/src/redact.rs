@@ -1,26 +1,20 @@
 //! Texts of errors without credentials.
 
-use std::error::Error as StdError;
+use std::fmt;
 
 /// The most bytes of a text. The last error of each host is kept.
 const LONGEST: usize = 1_000;
 
-/// Returns the text of an error and of its sources, in which URIs have only their host and path.
-pub(crate) fn text_of(error: &dyn StdError) -> String {
-    let mut text = redacted(error);
-    let mut source = error.source();
-    while let Some(error) = source.filter(|_| text.len() < LONGEST) {
-        text = format!("{text}: {}", redacted(error));
-        source = error.source();
-    }
+/// Returns the text of an error, in which URIs have only their host and path.
+///
+/// Without the texts of its sources: a bound by which these could be read would exclude boxed errors, or would not compile
+/// in a spawned task.
+pub(crate) fn text_of(error: &impl fmt::Display) -> String {
+    let text = error.to_string();
+    let mut text: String = text.split_inclusive(char::is_whitespace).map(without_secrets).collect();
     let is_end = |end: &usize| text.is_char_boundary(*end);
     text.truncate((0..=LONGEST).rev().find(is_end).unwrap_or(0));
     text
-}
-
-/// Returns the text of an error in which URIs have neither a user's name and password nor a query.
-fn redacted(error: &dyn StdError) -> String {
-    error.to_string().split_inclusive(char::is_whitespace).map(without_secrets).collect()
 }
 
 /// Returns a word without what may be a query, or a user's name and password. No URI has a space in it.

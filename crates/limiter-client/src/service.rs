@@ -3,38 +3,37 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
-    pin::{Pin, pin},
+    pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use http::{Request, Response};
-use tokio::{
-    sync::MutexGuard as Front,
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
 use crate::{
     advice::Advice,
-    error::{BoxError, ThrottleError},
+    error::{NotSent, ThrottleError},
     event::EventKind,
     host::{Flight, Host, NoPermit},
-    layer::ThrottleLayer,
+    hosts::Hosts,
     name::other_host,
     permit::Permit,
     redact::text_of,
-    window::PROBE_TIMEOUT,
+    settings::Settings,
 };
 
-/// A client whose requests wait for permits: see [`ThrottleLayer`].
+/// A client whose requests wait for permits: see [`ThrottleLayer`](crate::ThrottleLayer).
 ///
 /// It is always ready. The inner service is asked whether it is ready once a request has its permit, so
 /// that a request that waits occupies no connection. If the future is dropped before the request is sent,
 /// the permit is given back.
 #[derive(Clone)]
 pub struct Throttle<S> {
-    pub(crate) layer: ThrottleLayer,
+    pub(crate) hosts: Arc<Hosts>,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) inner: S,
 }
 
@@ -43,165 +42,131 @@ where
     S: Service<Request<B>, Response = Response<R>, Future: Send> + Clone + Send + 'static,
     B: Send + 'static,
     R: Send + 'static,
-    S::Error: Into<BoxError>,
+    S::Error: fmt::Display + Send,
 {
     type Response = Response<R>;
-    type Error = ThrottleError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, ThrottleError>> + Send>>;
+    type Error = ThrottleError<S::Error>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Self { layer, inner } = self.clone();
-        Box::pin(send(layer, inner, request))
+        let (hosts, settings) = (Arc::clone(&self.hosts), Arc::clone(&self.settings));
+        Box::pin(send(hosts, settings, self.inner.clone(), request))
     }
 }
 
 /// The inner service may have credentials, so it is not printed.
 impl<S> fmt::Debug for Throttle<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Throttle").field("layer", &self.layer).finish_non_exhaustive()
+        f.debug_struct("Throttle").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
-async fn send<S, B, R>(
-    layer: ThrottleLayer,
+pub(crate) async fn send<S, B, R>(
+    hosts: Arc<Hosts>,
+    settings: Arc<Settings>,
     inner: S,
     request: Request<B>,
-) -> Result<Response<R>, ThrottleError>
+) -> Result<Response<R>, ThrottleError<S::Error>>
 where
-    S: Service<Request<B>, Response = Response<R>, Error: Into<BoxError>> + Clone,
+    S: Service<Request<B>, Response = Response<R>, Error: fmt::Display> + Clone,
 {
     let (head, body) = request.into_parts();
-    let (name, uri) = (layer.name_of(&head), head.uri.clone());
+    let (name, uri) = (settings.name_of(&head), head.uri.clone());
     let request = Request::from_parts(head, body);
     let Some(name) = name else {
-        let mut service = ready(inner.clone()).await?;
-        return service.call(request).await.map_err(inner_error);
+        let mut service = ready(inner).await.map_err(ThrottleError::Inner)?;
+        return service.call(request).await.map_err(ThrottleError::Inner);
     };
-    let host = layer.host_named(&name);
-    let (start, report) =
-        (Instant::now(), |kind: EventKind<'_>| layer.reporter.report(&name, kind));
-    let ready = wait(&layer, &host, inner, start + layer.within).await;
-    let waited = start.elapsed();
-    let Ready { mut service, flight, mut front } =
-        ready.inspect_err(|error| report(EventKind::NotSent { waited, error }))?;
-    report(EventKind::Sent { waited });
-
-    let mut call = pin!(async { service.call(request).await.map_err(inner_error) });
-    let early = match front {
-        Some(_) => timeout(PROBE_TIMEOUT, &mut call).await.ok(),
-        None => None,
+    let host = hosts.get(&name, || (settings.limiter)());
+    let report = |kind: EventKind<'_>| settings.reporter.report(&name, kind);
+    let failed = |error: &S::Error| {
+        let text = text_of(error);
+        report(EventKind::Failed { error: &text });
+        text
     };
-    let result = match early {
-        Some(result) => result,
-        None => {
-            if front.take().is_some() {
-                host.set_probed();
-            }
-            call.await
-        }
-    };
-    let response = match result {
-        Ok(response) => response,
+    let start = Instant::now();
+    let (mut service, flight) = match wait(&settings, &host, inner, start + settings.within).await {
+        Ok(ready) => ready,
         Err(error) => {
-            flight.fail(text_of(&error));
-            report(EventKind::Failed { error: &error });
+            let waited = start.elapsed();
+            match &error {
+                ThrottleError::NotSent(error) => report(EventKind::NotSent { waited, error }),
+                ThrottleError::Inner(error) => drop(failed(error)),
+            }
             return Err(error);
         }
     };
+    report(EventKind::Sent { waited: start.elapsed() });
 
-    let Some(advice) = Advice::read(response.status(), response.headers(), layer.spend) else {
-        flight.ignore();
-        return Ok(response);
-    };
-    if let Some(other) = other_host(&uri, response.extensions()) {
-        host.set_probed();
-        // A closure can't be asked about a request that this layer has not seen.
-        if layer.counts_by_uri() {
-            layer.host_named(&other).learn(flight.sent_at, &advice, &layer);
+    let response = match service.call(request).await {
+        Ok(response) => response,
+        Err(error) => {
+            flight.fail(failed(&error));
+            return Err(ThrottleError::Inner(error));
         }
-    } else if flight.learn(&advice, &layer) && front.is_some() {
-        host.charge_first().await;
+    };
+    let (head, body) = response.into_parts();
+    match (Advice::read(&head, &settings), other_host(&uri, &head.extensions)) {
+        (None, _) => flight.ignore(),
+        (Some(advice), None) => flight.learn(&advice, &settings),
+        // A closure can't be asked about a request that this layer has not seen.
+        (Some(_), Some(_)) if settings.host.is_some() => {}
+        (Some(advice), Some(other)) => {
+            let other = hosts.get(&other, || (settings.limiter)());
+            other.learn(flight.sent_at, false, &advice, &settings);
+        }
     }
-    drop(front);
-    Ok(response)
+    Ok(Response::from_parts(head, body))
 }
 
-/// A request that has to be sent now. It was counted as sent.
-struct Ready<'h, S> {
-    service: S,
-    flight: Flight<'h>,
-    /// The front of the queue, which the first request to a host keeps until it is over.
-    front: Option<Front<'h, ()>>,
-}
-
-/// Waits for the front of the queue, a permit and the inner service.
+/// Waits for the front of the queue, a permit and the inner service. Returns the service, for a request that has to be sent
+/// now: it was counted as sent.
 async fn wait<'h, S, B>(
-    layer: &ThrottleLayer,
+    settings: &Settings,
     host: &'h Host,
     inner: S,
     deadline: Instant,
-) -> Result<Ready<'h, S>, ThrottleError>
+) -> Result<(S, Flight<'h>), ThrottleError<S::Error>>
 where
-    S: Service<Request<B>, Error: Into<BoxError>> + Clone,
+    S: Service<Request<B>> + Clone,
 {
-    let _place = host.enter(layer.queue).ok_or(ThrottleError::QueueFull)?;
+    let _place = host.enter(settings.queue).ok_or(NotSent::QueueFull)?;
+    let too_long = |retry_after: Option<Duration>| NotSent::WaitTooLong {
+        waited: settings.within.saturating_sub(deadline.saturating_duration_since(Instant::now())),
+        retry_after,
+        cause: host.failure().map(Into::into),
+    };
+    let late = || too_long(host.pause(settings));
     // Before it queues, because others in front of it may wait for longer than it can.
-    if host.pause() > Some(layer.within) {
-        return Err(too_long(layer, host, deadline, host.pause()));
+    if host.pause(settings) > Some(settings.within) {
+        return Err(late().into());
     }
-    let late = || too_long(layer, host, deadline, host.pause());
-    let front = timeout_at(deadline, host.front()).await.map_err(|_| late())?;
+    let _front = timeout_at(deadline, host.front()).await.map_err(|_| late())?;
     loop {
-        let permit = permit(layer, host, deadline).await?;
-        let service = timeout_at(deadline, ready(inner.clone())).await.map_err(|_| late())??;
+        let permit = timeout_at(deadline, host.permit(deadline, settings)).await;
+        let permit = permit.map_err(|_| late())?.map_err(|error| match error {
+            NoPermit::Store(error) => NotSent::Store(error),
+            NoPermit::TooLate(retry_after) => too_long(retry_after),
+        })?;
+        let service = timeout_at(deadline, ready(inner.clone())).await.map_err(|_| late())?;
+        let service = service.map_err(ThrottleError::Inner)?;
         // A pause may have begun since. Nothing is awaited between this and the call.
-        if let Some(flight) = host.try_send(permit.is_some()) {
+        if let Some(flight) = host.try_send(permit.is_some(), settings) {
             permit.into_iter().for_each(Permit::commit);
-            return Ok(Ready { service, flight, front: (!host.is_probed()).then_some(front) });
+            return Ok((service, flight));
         }
     }
-}
-
-/// Returns a permit, or none if this process keeps the pace.
-async fn permit(
-    layer: &ThrottleLayer,
-    host: &Host,
-    deadline: Instant,
-) -> Result<Option<Permit>, ThrottleError> {
-    match timeout_at(deadline, host.permit(deadline, layer)).await {
-        Ok(Ok(permit)) => Ok(permit),
-        Ok(Err(NoPermit::Store(error))) => Err(ThrottleError::Store(error)),
-        Ok(Err(NoPermit::TooLate(retry_after))) => {
-            Err(too_long(layer, host, deadline, retry_after))
-        }
-        Err(_) => Err(too_long(layer, host, deadline, host.pause())),
-    }
-}
-
-/// Returns the error of a request whose time to wait is over.
-fn too_long(
-    layer: &ThrottleLayer,
-    host: &Host,
-    deadline: Instant,
-    retry_after: Option<Duration>,
-) -> ThrottleError {
-    let waited = layer.within.saturating_sub(deadline.saturating_duration_since(Instant::now()));
-    ThrottleError::WaitTooLong { waited, retry_after, cause: host.failure().map(Into::into) }
 }
 
 /// Returns `service` once it is ready.
-async fn ready<S, B>(mut service: S) -> Result<S, ThrottleError>
+async fn ready<S, B>(mut service: S) -> Result<S, S::Error>
 where
-    S: Service<Request<B>, Error: Into<BoxError>>,
+    S: Service<Request<B>>,
 {
-    poll_fn(|cx| service.poll_ready(cx)).await.map_err(inner_error)?;
+    poll_fn(|cx| service.poll_ready(cx)).await?;
     Ok(service)
-}
-
-fn inner_error(error: impl Into<BoxError>) -> ThrottleError {
-    ThrottleError::Inner(error.into())
 }

@@ -24,18 +24,19 @@ pub(crate) struct State {
     /// On the same states, by the present pace.
     limiter: Arc<dyn WaitingLimiter>,
     pace: Pace,
-    /// Whether the pace has ever changed. Then `limiter` may not have counted what was sent before: in memory, a
-    /// pace of another span has states of its own. It may also have another pace, if it could not take the present one.
-    has_changed: bool,
+    /// Whether the limiter may not have counted all requests: one was sent without a permit, or the pace has changed. In
+    /// memory, a pace of another span has states of its own, and the limiter keeps its own pace if it could not take the
+    /// present one.
+    has_uncounted: bool,
     /// What this process has sent, in permits of the present pace.
     bucket: Bucket,
     paused_until: Option<Instant>,
-    /// When the present pause began, if there is one.
-    pause_began: Instant,
     /// What remains until the reset, by the responses so far.
     window: Window,
-    /// Whether the first request is over, so that the host's limits are known if it announces any.
-    is_probed: bool,
+    /// Whether a request has ended, so that the host's limits are known if it announces any.
+    is_known: bool,
+    /// How many requests were sent before.
+    sent_before: u64,
     /// The error of the last request, if no response has arrived since.
     failure: Option<String>,
     announced: Option<Pace>,
@@ -63,12 +64,12 @@ impl State {
             fastest,
             fastest_pace: pace,
             pace,
-            has_changed: false,
+            has_uncounted: false,
             bucket: Bucket::new(Instant::now()),
             paused_until: None,
-            pause_began: Instant::now(),
             window: Window::default(),
-            is_probed: false,
+            is_known: false,
+            sent_before: 0,
             failure: None,
             announced: None,
             announced_at: None,
@@ -81,47 +82,58 @@ impl State {
         Arc::clone(&self.limiter)
     }
 
-    pub(crate) const fn is_probed(&self) -> bool {
-        self.is_probed
-    }
-
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// Ends the wait for the first response, which may have failed.
-    pub(crate) fn set_probed(&mut self, failure: Option<String>) {
-        self.is_probed = true;
-        self.failure = failure;
+    /// Returns the end of the present pause, which may be past.
+    pub(crate) const fn paused_until(&self) -> Option<Instant> {
+        self.paused_until
+    }
+
+    /// Returns the time until a request is sent without a permit, because the longest pause has passed since the last one.
+    /// The layer's own pace may be slower than that: then its limiter is waited for.
+    pub(crate) fn overdue_in(&self, now: Instant, longest_pause: Duration) -> Duration {
+        let last = self.window.last_sent().filter(|_| longest_pause > self.fastest_pace.interval());
+        last.map_or(Duration::MAX, |last| (last + longest_pause).saturating_duration_since(now))
     }
 
     /// Returns why no request may be sent now, if that is so. `has_permit` is whether the limiter does or will
     /// admit the request.
     ///
     /// This process keeps the pace as well, unless the limiter has counted all requests: a new pace gives no new
-    /// burst. Before the first change it does not, because the timer of a limiter may be finer than tokio's.
-    pub(crate) fn hold(&mut self, now: Instant, has_permit: bool) -> Option<Hold> {
-        let pause = self.paused_until.map(|until| until.saturating_duration_since(now));
-        let is_kept_here = self.has_changed || !has_permit;
-        let wait = pause.max(is_kept_here.then(|| self.bucket.wait(now, self.pace)));
-        let wait = wait.unwrap_or_default();
-        match self.window.hold(now) {
+    /// burst. Before the first change it does not, because the timer of a limiter may be finer than tokio's. Until the
+    /// first request has ended, others follow at the pace, without its burst.
+    pub(crate) fn hold(
+        &mut self,
+        now: Instant,
+        has_permit: bool,
+        longest_pause: Duration,
+    ) -> Option<Hold> {
+        let left = |until: Instant| until.saturating_duration_since(now);
+        let pause = self.paused_until.map(left);
+        let is_kept_here = self.has_uncounted || !has_permit;
+        let kept = is_kept_here.then(|| self.bucket.wait(now, self.pace));
+        let before = self.window.last_sent().filter(|_| !self.is_known);
+        let first = before.map(|sent| left(sent + self.pace.interval().min(longest_pause)));
+        let wait = pause.max(kept).max(first).unwrap_or_default();
+        let hold = match self.window.hold(now) {
             Some(Hold::For(longer)) if longer > wait => Some(Hold::For(longer)),
             held if wait.is_zero() => held,
             _ => Some(Hold::For(wait)),
-        }
+        };
+        let longest = longest_pause.max(self.fastest_pace.interval());
+        let most = self.window.last_sent().map_or(Duration::MAX, |sent| left(sent + longest));
+        hold.and_then(|hold| hold.at_most(most))
     }
 
     /// Counts a request that is sent now.
-    pub(crate) fn sent(&mut self, now: Instant) {
+    pub(crate) fn sent(&mut self, now: Instant, has_permit: bool) {
+        self.has_uncounted |= !has_permit;
         self.meter.count(now);
+        self.sent_before += u64::from(!self.is_known);
         self.bucket.take(now, self.pace);
         self.window.sent(now);
-    }
-
-    /// Charges the first request at the present pace, as far as it is not charged yet.
-    pub(crate) fn charge_first(&mut self) {
-        self.bucket.take_first(Instant::now(), self.pace);
     }
 
     /// Removes a request from those in flight.
@@ -134,17 +146,16 @@ impl State {
         self.window.spend_one(sent_at);
     }
 
-    /// Follows a response from a cache.
-    pub(crate) fn ignore(&mut self, sent_at: Instant) {
-        self.set_probed(None);
-        self.returned(sent_at);
-        self.window.give_up(sent_at);
+    /// Notes that a request has ended, with an error or without one. Returns whether it was the first.
+    pub(crate) fn ended(&mut self, failure: Option<String>) -> bool {
+        self.failure = failure;
+        !std::mem::replace(&mut self.is_known, true)
     }
 
-    /// Follows the error of a request, instead of a response.
-    pub(crate) fn fail(&mut self, sent_at: Instant, failure: String) {
-        self.set_probed(Some(failure));
+    /// Follows an error, or a response from a cache, neither of which says anything of the host's limits.
+    pub(crate) fn give_up(&mut self, sent_at: Instant, failure: Option<String>) -> bool {
         self.window.give_up(sent_at);
+        self.ended(failure)
     }
 
     /// Follows the response to a request that was sent at `sent_at`.
@@ -155,15 +166,6 @@ impl State {
         longest_pause: Duration,
     ) -> Changes {
         let now = Instant::now();
-        self.set_probed(None);
-        if self.paused_until <= Some(now) {
-            self.pause_began = now;
-        }
-        // Also of several responses, whose requests were in flight together.
-        let latest = self.pause_began + longest_pause;
-        let until = advice.pause.map(|pause| (now + pause.min(longest_pause)).min(latest));
-        let is_paused = until > self.paused_until;
-        self.paused_until = self.paused_until.max(until);
         self.window.learn(sent_at, now, advice, longest_pause);
         // Responses may arrive out of order, and an old announcement must not replace a new one.
         let is_newer = self.announced_at.is_none_or(|latest| latest <= sent_at);
@@ -176,20 +178,30 @@ impl State {
         // A refusal with a time, by a host that announces limits, is followed by the pause and what was
         // announced alone.
         let is_announced = self.announced.is_some() || self.window.is_announced();
-        self.backoff = if advice.is_refused && !(advice.is_timed && is_announced) {
+        let mut pause = advice.pause;
+        if advice.is_refused && !(pause.is_some() && is_announced) {
             let pace = self.pace.rate();
-            Some(Backoff::refused(self.backoff, pace, &self.meter, sent_at, now))
+            let backoff = Backoff::refused(self.backoff, pace, &self.meter, sent_at, now);
+            self.backoff = Some(backoff);
+            pause = pause.or_else(|| Some(backoff.pause().max(advice.untimed)));
         } else {
-            self.backoff.map(|backoff| backoff.admitted(now))
-        };
+            self.backoff = self.backoff.map(|backoff| backoff.admitted(sent_at, now));
+        }
+        let until = pause.map(|pause| now + pause.min(longest_pause));
+        let is_paused = until > self.paused_until;
+        self.paused_until = self.paused_until.max(until);
         let changes = self.set_pace(longest_pause);
+        if !self.is_known {
+            // At the pace before, they may have recovered within the round trip.
+            self.bucket.take_at_least(now, self.sent_before, self.pace);
+        }
         Changes { pause: until.filter(|_| is_paused).map(|until| until - now), ..changes }
     }
 
     /// Sets the slowest of the paces.
     fn set_pace(&mut self, longest_pause: Duration) -> Changes {
         let announced = self.announced.map(|pace| pace.at_least_one_in(longest_pause));
-        let left = self.backoff.and_then(|it| Pace::computed(it.rate, self.fastest_pace.burst()));
+        let left = self.backoff.and_then(|it| self.fastest_pace.slowed_to(it.rate));
         let left = left.map(|pace| pace.at_least_one_in(longest_pause.min(SLOWEST_BACKOFF)));
         let pace = [announced, left].into_iter().flatten().fold(self.fastest_pace, Pace::slower);
         if pace == self.pace {
@@ -201,14 +213,14 @@ impl State {
             let policy = pace.policy(self.fastest.policy().name());
             policy.and_then(|policy| self.fastest.waiting_with_policy(&policy))
         };
-        self.bucket.settle(Instant::now(), self.pace);
+        self.bucket.change(Instant::now(), self.pace, pace);
         self.pace = pace;
         let (limiter, error) = match taken {
             Ok(limiter) => (limiter, None),
             // The fastest pace of the limiter, and the pace in this process: never faster than the pace.
             Err(error) => (Arc::clone(&self.fastest), Some(error)),
         };
-        (self.limiter, self.has_changed) = (limiter, true);
+        (self.limiter, self.has_uncounted) = (limiter, true);
         Changes { pause: None, pace: Some(pace.quota()), error }
     }
 }

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use crate::advice::Advice;
 
-/// For how long a request that finds out a host's limits is alone, unless its response or error arrives before:
-/// the first one to a host, and the first one after a reset.
-pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// For how long a request that finds out what remains after a reset is alone, unless its response or error arrives
+/// before.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Two resets that are at most so far apart are the same one: they have whole seconds, and requests take
 /// different times.
@@ -49,6 +49,16 @@ pub(crate) enum Hold {
     For(Duration),
     /// Until a response arrives, and for this time at most.
     UntilResponse(Duration),
+}
+
+impl Hold {
+    /// Returns the hold, which ends after `most` at the latest.
+    pub(crate) fn at_most(self, most: Duration) -> Option<Self> {
+        (!most.is_zero()).then(|| match self {
+            Self::For(wait) => Self::For(wait.min(most)),
+            Self::UntilResponse(wait) => Self::UntilResponse(wait.min(most)),
+        })
+    }
 }
 
 impl Window {
@@ -110,11 +120,9 @@ impl Window {
         if !self.has(sent_at) {
             return;
         }
-        // Also by several responses, whose requests were in flight together.
-        let latest = self.last_sent.unwrap_or(sent_at).max(sent_at) + longest_pause;
         let new = advice.allowance.map(|it| Remaining {
             permits: it.remaining,
-            reset: (now + it.reset.min(longest_pause)).min(latest),
+            reset: now + it.reset.min(longest_pause),
         });
         self.left = match (self.left, new) {
             (Left::Known(former), Some(new)) => Left::Known(former.updated(new)),
@@ -125,6 +133,11 @@ impl Window {
             (_, Some(new)) => Left::Known(new),
             (_, None) => Left::Unknown,
         };
+    }
+
+    /// Returns when the last request was sent.
+    pub(crate) const fn last_sent(&self) -> Option<Instant> {
+        self.last_sent
     }
 
     /// Returns whether the host announces what remains.

@@ -10,16 +10,16 @@
 //! http://127.0.0.1:3000/: 200 OK after 61.1 s
 //! ```
 //!
-//! `URL` sets another address, and `CLIENT=reqwest` sends through reqwest instead of hyper-util. The first
-//! request is sent alone; its response announces the server's limit, which sets the pace of the others:
-//! here two at once, then one every 6.1 s. No request is refused, unless other clients use the same limit.
+//! `URL` sets another address, and `CLIENT=reqwest` sends through reqwest instead of hyper-util. The response to the first
+//! request announces the server's limit, which sets the pace of the others: here two at once, then one every 6.1 s.
+//! No request is refused, unless other clients use the same limit.
 
 use std::{
     env,
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
@@ -46,13 +46,24 @@ async fn main() -> Result<()> {
     let client = ServiceBuilder::new().layer(throttle).service(client);
 
     let start = Instant::now();
+    let send = || {
+        let (client, request) = (client.clone(), Request::get(&url).body(Bytes::new()));
+        async move {
+            let response = client.oneshot(request?).await;
+            // An `anyhow::Error` is no `Error`, so that of the layer around it is not one either.
+            let response = response.map_err(|error| anyhow!(error.into_boxed()))?;
+            Ok::<StatusCode, anyhow::Error>(response.status())
+        }
+    };
     let mut tasks = JoinSet::new();
-    for _ in 0..12 {
-        let (client, request) = (client.clone(), Request::get(&url).body(Bytes::new())?);
-        tasks.spawn(async move { Ok::<_, anyhow::Error>(client.oneshot(request).await?.status()) });
+    // Alone, because the server's limit is not known before its response.
+    let first = send().await;
+    tasks.spawn(async { first });
+    for _ in 1..12 {
+        tasks.spawn(send());
     }
     while let Some(status) = tasks.join_next().await {
-        let status: StatusCode = status??;
+        let status = status??;
         println!("{url}: {status} after {:.1} s", start.elapsed().as_secs_f64());
     }
     Ok(())

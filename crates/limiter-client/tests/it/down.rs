@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, fmt, io, time::Duration};
 
 use http::{Request, Response};
-use limiter_client::{ThrottleError, ThrottleLayer};
+use limiter_client::{NotSent, ThrottleError, ThrottleLayer};
 use limiter_core::Quota;
 use tokio::{
     task::JoinSet,
@@ -17,7 +17,10 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Returns when each of ten requests at once has failed, and its error, if a connection takes so long
 /// to fail.
-async fn failures(layer: &ThrottleLayer, connect: Duration) -> Vec<(Duration, ThrottleError)> {
+async fn failures(
+    layer: &ThrottleLayer,
+    connect: Duration,
+) -> Vec<(Duration, ThrottleError<io::Error>)> {
     let down = layer.layer(service_fn(move |_: Request<Body>| async move {
         sleep(connect).await;
         Err::<Response<Body>, _>(io::Error::other("connection refused"))
@@ -52,15 +55,16 @@ async fn a_host_that_is_down_fails_requests_about_as_fast_as_without_the_layer()
 async fn a_request_that_gives_up_has_the_last_error_as_its_source() {
     let down = service_fn(|_: Request<Body>| async {
         let refused = io::Error::other("connection refused");
-        Err::<Response<Body>, _>(io::Error::other(Connect(refused)))
+        Err::<Response<Body>, tower::BoxError>(Connect(refused).into())
     });
     let layer = ThrottleLayer::with_limiter(limiter(Quota::per_minute(1))).unwrap().within(SECOND);
     let down = layer.layer(down);
     let error = down.clone().oneshot(request_to("a.example")).await.unwrap_err();
     assert!(matches!(error, ThrottleError::Inner(_)), "{error:?}");
     let error = down.clone().oneshot(request_to("a.example")).await.unwrap_err();
-    assert!(matches!(error, ThrottleError::WaitTooLong { retry_after: Some(_), .. }), "{error:?}");
-    assert_eq!(error.source().unwrap().to_string(), "can't connect: connection refused");
+    let ThrottleError::NotSent(error) = error else { panic!("{error:?}") };
+    assert!(matches!(error, NotSent::WaitTooLong { retry_after: Some(_), .. }), "{error:?}");
+    assert_eq!(error.source().unwrap().to_string(), "can't connect");
 }
 
 #[derive(Debug)]

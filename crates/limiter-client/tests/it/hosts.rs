@@ -11,7 +11,7 @@ use std::{
 };
 
 use http::Request;
-use limiter_client::{EventKind, Throttle, ThrottleError, ThrottleLayer};
+use limiter_client::{EventKind, NotSent, Throttle, ThrottleError, ThrottleLayer};
 use limiter_core::{ErrorKind, Policy, Quota};
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -52,7 +52,9 @@ async fn count_paced<S: Server>(client: &Throttle<S>, hosts: std::ops::Range<u64
     let mut paced = 0;
     for number in hosts {
         match get(client, &format!("{number}.example")).await {
-            Err(ThrottleError::WaitTooLong { retry_after: Some(wait), .. }) => {
+            Err(ThrottleError::NotSent(NotSent::WaitTooLong {
+                retry_after: Some(wait), ..
+            })) => {
                 let window = window(number);
                 assert!(
                     wait.as_secs() <= window * 8 / 7 && wait.as_secs() > window - 100,
@@ -114,6 +116,26 @@ fn memory_is_bounded_however_many_hosts_there_are() {
     let (full, flood) = (bytes(10_000), bytes(20_000));
     println!("{} bytes a host, {full} at 10,000 hosts, {flood} after 20,000", full / 10_000);
     assert!(flood < full / 10 * 11, "{full} {flood}");
+}
+
+/// A closure may return any text, also one that a client has chosen.
+#[test]
+fn long_names_of_hosts_share_one_entry() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let layer = layer(Policy::gcra("outgoing", FAST));
+    let layer = layer.host(|head| Some(head.uri.path().repeat(10_000)));
+    let client =
+        layer.layer(service_fn(|_: Request<Body>| ready(Ok::<_, Infallible>(response(200, &[])))));
+    let measured = allocation_counter::measure(|| {
+        runtime.block_on(async {
+            for number in 0..300 {
+                let uri = format!("http://a.example/{number}");
+                let request = Request::get(uri).body(Body::default()).unwrap();
+                client.clone().oneshot(request).await.unwrap();
+            }
+        });
+    });
+    assert!(measured.bytes_current < 100_000, "{}", measured.bytes_current);
 }
 
 #[tokio::test]

@@ -32,8 +32,9 @@ fn server(layer: &ThrottleLayer) -> impl Fn() -> Sending + use<> {
     move || Box::pin(client.clone().oneshot(request_to("a.example")))
 }
 
-type Sending =
-    std::pin::Pin<Box<dyn Future<Output = Result<Response<Body>, limiter_client::ThrottleError>>>>;
+type Sending = std::pin::Pin<
+    Box<dyn Future<Output = Result<Response<Body>, limiter_client::ThrottleError<io::Error>>>>,
+>;
 
 /// Sends four requests: one that is refused, one that waits too long, and one that fails.
 async fn send_four(layer: &ThrottleLayer) {

@@ -4,7 +4,7 @@ use std::{convert::Infallible, future::ready, time::Duration};
 
 use axum::Router;
 use http::{Request, Response, Uri};
-use limiter_client::ThrottleError;
+use limiter_client::{NotSent, ThrottleError};
 use limiter_core::{Policy, Quota};
 use tokio::{net::TcpListener, time::Instant};
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
@@ -88,5 +88,5 @@ async fn a_redirect_that_reqwest_has_followed_teaches_the_host_that_answered() {
     assert_eq!(get(format!("{moved}/moved")).await.unwrap().status(), 429);
     assert_eq!(get(format!("{moved}/")).await.unwrap().status(), 200);
     let error = get(format!("{refusing}/")).await.unwrap_err();
-    assert!(matches!(error, ThrottleError::WaitTooLong { .. }), "{error:?}");
+    assert!(matches!(error, ThrottleError::NotSent(NotSent::WaitTooLong { .. })), "{error:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use limiter_client::{ThrottleError, ThrottleLayer};
+use limiter_client::{NotSent, ThrottleError, ThrottleLayer};
 use limiter_core::{Policy, Quota};
 use tokio::time::{Instant, timeout};
 use tower::{Layer, ServiceExt};
@@ -112,7 +112,7 @@ async fn a_request_that_would_wait_too_long_fails_at_once() {
     let start = Instant::now();
     let error = get(&client, "a.example").await.unwrap_err();
     assert!(start.elapsed() < SECOND);
-    let ThrottleError::WaitTooLong { retry_after: Some(wait), .. } = error else {
+    let ThrottleError::NotSent(NotSent::WaitTooLong { retry_after: Some(wait), .. }) = error else {
         panic!("{error:?}");
     };
     assert!(wait > 299 * SECOND && wait <= 300 * SECOND, "{wait:?}");

@@ -105,21 +105,6 @@ async fn after_a_reset_the_next_request_follows_one_without_a_response_after_two
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_others_follow_a_first_request_without_a_response_after_two_seconds() {
-    let log = Log::default();
-    let client = slow_client(&patient(), &log, |index| match index {
-        0 => (NEVER, response(200, &[])),
-        _ => (FAST, response(200, &[])),
-    });
-    let start = Instant::now();
-    start_request(&client);
-    sleep(FAST).await;
-    timeout(60 * SECOND, time_for(&client, 50)).await.unwrap();
-    let sent = log.since(start);
-    assert!(sent[1] >= 2 * SECOND && sent[50] < 3 * SECOND, "{sent:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn one_response_that_never_arrives_holds_what_remains_until_the_reset_at_most() {
     let log = Log::default();
     let client = slow_client(&patient(), &log, |index| match index {

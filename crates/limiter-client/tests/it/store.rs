@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_client::{OnStoreFailure, ThrottleError, ThrottleLayer};
+use limiter_client::{NotSent, OnStoreFailure, ThrottleError, ThrottleLayer};
 use limiter_core::{
     Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, LimiterId, MemoryLimiter,
     Policy, Quota, Receipt, Reservation, Source, Usage, WaitingLimiter,
@@ -220,7 +220,7 @@ async fn requests_fail_with_the_store_if_the_user_wants_that() {
     let client = client(&layer, &Log::default(), |_| response(200, &[]));
     store.set(Now::Fails);
     let error = get(&client, "a.example").await.unwrap_err();
-    assert!(matches!(&error, ThrottleError::Store(_)), "{error:?}");
+    assert!(matches!(&error, ThrottleError::NotSent(NotSent::Store(_))), "{error:?}");
     assert!(error.to_string().contains("no connection"), "{error}");
     store.set(Now::Works);
     assert_eq!(get(&client, "a.example").await.unwrap(), 200);
@@ -236,6 +236,9 @@ async fn without_a_store_a_request_that_would_wait_too_long_fails_at_once() {
     store.set(Now::Fails);
     let start = Instant::now();
     let error = get(&client, "a.example").await.unwrap_err();
-    assert!(matches!(error, ThrottleError::WaitTooLong { retry_after: Some(_), .. }), "{error:?}");
+    assert!(
+        matches!(error, ThrottleError::NotSent(NotSent::WaitTooLong { retry_after: Some(_), .. })),
+        "{error:?}"
+    );
     assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
 }

@@ -9,10 +9,10 @@ use std::{
 use axum::{Router, body::Body};
 use http::{Request, Response, StatusCode};
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::{Client, Error, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use limiter_client::{Throttle, ThrottleError, ThrottleLayer};
+use limiter_client::{NotSent, Throttle, ThrottleError, ThrottleLayer};
 use limiter_core::{Policy, Quota};
 use tokio::{net::TcpListener, task::JoinSet};
 use tower::{Layer, ServiceExt, service_fn};
@@ -113,12 +113,14 @@ fn client(layer: &ThrottleLayer) -> Http {
     layer.layer(Client::builder(TokioExecutor::new()).build_http())
 }
 
-async fn get(client: &Http, url: &str) -> Result<u16, ThrottleError> {
+type Answer = Result<u16, ThrottleError<Error>>;
+
+async fn get(client: &Http, url: &str) -> Answer {
     let request = Request::get(url).body(Body::empty()).unwrap();
     Ok(client.clone().oneshot(request).await?.status().as_u16())
 }
 
-async fn send_all(client: &Http, url: &str, count: usize) -> Vec<Result<u16, ThrottleError>> {
+async fn send_all(client: &Http, url: &str, count: usize) -> Vec<Answer> {
     let mut tasks = JoinSet::new();
     for _ in 0..count {
         let (client, url) = (client.clone(), url.to_owned());
@@ -133,9 +135,9 @@ fn fast() -> ThrottleLayer {
     ThrottleLayer::new(policy).unwrap()
 }
 
-fn assert_waits(result: Result<u16, ThrottleError>, seconds: std::ops::RangeInclusive<u64>) {
+fn assert_waits(result: Answer, seconds: std::ops::RangeInclusive<u64>) {
     match result {
-        Err(ThrottleError::WaitTooLong { retry_after: Some(wait), .. }) => {
+        Err(ThrottleError::NotSent(NotSent::WaitTooLong { retry_after: Some(wait), .. })) => {
             assert!(seconds.contains(&wait.as_secs()), "{wait:?}");
         }
         other => panic!("{other:?}"),
