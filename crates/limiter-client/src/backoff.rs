@@ -42,15 +42,18 @@ impl Meter {
 }
 
 /// A rate that a refusal cuts to three quarters, and that each second with an admission raises by a
-/// twentieth of the rate that was refused. In millionths of a request a second.
+/// twentieth of the rate that was refused. In billionths of a request a second.
+///
+/// Of refusals in succession, only the first cuts it, because a server that is down admits no rate. The others double the
+/// pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
     pub(crate) rate: u64,
     step: u64,
     cut_at: Instant,
     raised_at: Instant,
-    /// How many times it was cut without an admission in between.
-    cuts: u32,
+    /// How many refusals there were since the last admission.
+    refusals: u32,
 }
 
 impl Backoff {
@@ -63,31 +66,33 @@ impl Backoff {
         sent_at: Instant,
         now: Instant,
     ) -> Self {
-        let cuts = former.map_or(0, |former| former.cuts);
         if let Some(former) = former.filter(|former| sent_at <= former.cut_at) {
             return former;
+        }
+        if let Some(former) = former.filter(|former| former.refusals > 0) {
+            return Self { cut_at: now, refusals: former.refusals.saturating_add(1), ..former };
         }
         let refused = meter.rate().map_or(pace, |sent| pace.min(sent));
         // At least 1, because a rate of zero counts as none, and a step of zero never raises it.
         let (rate, step) = ((refused / 4 * 3).max(1), (refused / 20).max(1));
-        Self { rate, step, cut_at: now, raised_at: now, cuts: cuts.saturating_add(1) }
+        Self { rate, step, cut_at: now, raised_at: now, refusals: 1 }
     }
 
-    /// Returns for how long no request may be sent after the rate was cut: a second, and twice as long for each further
-    /// cut.
+    /// Returns for how long no request may be sent after a refusal: a second, and twice as long for each further one in
+    /// succession.
     pub(crate) fn pause(&self) -> Duration {
-        let doubled = self.cuts.saturating_sub(1).min(LONGEST_PAUSE.as_secs().ilog2());
+        let doubled = self.refusals.saturating_sub(1).min(LONGEST_PAUSE.as_secs().ilog2());
         Duration::from_secs(1 << doubled)
     }
 
     /// Returns the rate after the admission of a request that was sent at `sent_at`.
     pub(crate) fn admitted(self, sent_at: Instant, now: Instant) -> Self {
-        let cuts = if sent_at > self.cut_at { 0 } else { self.cuts };
+        let refusals = if sent_at > self.cut_at { 0 } else { self.refusals };
         let seconds = now.saturating_duration_since(self.raised_at).as_secs();
         if seconds < INTERVAL.as_secs() {
-            return Self { cuts, ..self };
+            return Self { refusals, ..self };
         }
         // After a silence by one step, because it proves nothing.
-        Self { rate: self.rate.saturating_add(self.step), raised_at: now, cuts, ..self }
+        Self { rate: self.rate.saturating_add(self.step), raised_at: now, refusals, ..self }
     }
 }

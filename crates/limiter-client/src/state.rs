@@ -13,7 +13,7 @@ use crate::{
     window::{Hold, Window},
 };
 
-/// The slowest pace that refusals without a time lead to: one request in ten minutes.
+/// The slowest pace that refusals lead to: one request in ten minutes.
 const SLOWEST_BACKOFF: Duration = Duration::from_secs(600);
 
 /// The pace of one host, its pause, and what it has left.
