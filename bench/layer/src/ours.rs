@@ -2,7 +2,7 @@
 
 use limiter_core::{MemoryLimiter, Policy, Quota};
 use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
+    Answers, ClientIp, RateLimitLayer, Rule,
     headers::Headers,
     key::{FixedKey, MethodKey},
 };
@@ -13,7 +13,7 @@ pub fn layer(quota: Quota, headers: bool, decisions: bool) -> RateLimitLayer {
     let limiter = MemoryLimiter::new(Policy::gcra("default", quota));
     let mut layer = RateLimitLayer::new(limiter, ClientIp::peer());
     if !headers {
-        layer = layer.headers(Headers::None);
+        layer = layer.answers(Answers::new().headers(Headers::None));
     }
     if decisions { layer.decisions() } else { layer }
 }
@@ -28,5 +28,5 @@ pub fn three_rules(quota: Quota, headers: bool) -> RateLimitLayer {
         Rule::new(limiter("method", MOST), MethodKey),
         Rule::new(limiter("all", MOST), FixedKey::new("all")),
     ]);
-    if headers { layer } else { layer.headers(Headers::None) }
+    if headers { layer } else { layer.answers(Answers::new().headers(Headers::None)) }
 }

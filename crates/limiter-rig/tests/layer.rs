@@ -22,7 +22,7 @@ use limiter_redis::{Builder, ConnectOptions, Connection, Counters, RedisLimiter,
 use limiter_rig::{log::Log, server::Server};
 use limiter_test::fake::Fake;
 use limiter_tower::{
-    RateLimitLayer, Rule,
+    Answers, RateLimitLayer, Rule,
     headers::Headers,
     key::FixedKey,
     rule::{Keep, Wait},
@@ -146,7 +146,7 @@ async fn a_later_refusal_gives_leased_permits_back_without_a_call() {
         let wide = wide.lease(true).connect(&server.url()).await.unwrap();
         let rules = [Rule::new(wide.clone(), everyone()), Rule::new(narrow, everyone())];
         let service = RateLimitLayer::all(rules.clone())
-            .headers(Headers::RateLimit)
+            .answers(Answers::new().headers(Headers::RateLimit))
             .layer(service_fn(respond));
 
         for _ in 0..ADMITTED {

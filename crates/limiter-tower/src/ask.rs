@@ -1,15 +1,14 @@
 //! Asks a rule in a handler, for a message of a WebSocket, or for a job.
 
-use std::{fmt, future::poll_fn, pin::Pin, time::Instant};
+use std::{fmt, pin::Pin};
 
 use limiter_core::{Cost, Key};
 
 use crate::{
-    decide::{Ask, Question},
     decisions::PolicyDecision,
     key::Head,
-    observe::{Outcome, log},
-    report::Observer,
+    observe::log,
+    request::decide::{Ask, Question},
     respond::{Reason, Refused},
     rule::{Rule, Strike},
     settle::Charged,
@@ -83,8 +82,8 @@ impl Rule {
     /// request.
     pub async fn check(&self, key: &Key<'_>, cost: Cost) -> Result<Admission, Refused> {
         if self.selects_by_request() {
-            log::plan_needs_request(&self.live().name);
-            return Err(Refused::new(self.live().plan.get().into_owned(), Reason::Misconfigured));
+            log::plan_needs_request(self.name());
+            return Err(Refused::new(self.live_plan().into_owned(), Reason::Misconfigured));
         }
         let head = Head::empty();
         let plan = self.plan_of(head);
@@ -105,24 +104,14 @@ impl<'r> AskRequest<'r> {
 
     async fn send(self) -> Result<Admission, Refused> {
         let Self { rule, head, key, cost } = self;
-        let observer = Observer::default();
-        let plan = rule.plan_of(head);
-        let key = match key {
-            Some(key) => key,
-            None => match rule.counted_key(head) {
-                Ok(Some(key)) => key,
-                Ok(None) => {
-                    observer.not_asked(rule, Outcome::Bypassed, head);
-                    return Ok(Admission { decision: None, charged: None });
-                }
-                Err(missing) => {
-                    observer.not_asked(rule, Outcome::Rejected, head);
-                    return Err(Refused::new(plan.into_owned(), Reason::Rejected(missing)));
-                }
+        let ask = match key {
+            Some(key) => Ask::new(rule, rule.plan_of(head), key, rule.cost_of(head)),
+            None => match Ask::of(rule, head)? {
+                Some(ask) => ask,
+                None => return Ok(Admission { decision: None, charged: None }),
             },
         };
-        let cost = cost.unwrap_or_else(|| rule.cost_of(head));
-        decide(Ask::new(rule, plan, key, cost), head).await
+        decide(Ask { cost: cost.unwrap_or(ask.cost), ..ask }, head).await
     }
 }
 
@@ -137,13 +126,7 @@ impl<'r> IntoFuture for AskRequest<'r> {
 
 /// Decides by one rule.
 async fn decide(ask: Ask<'_>, head: Head<'_>) -> Result<Admission, Refused> {
-    let observer = Observer::default();
-    let asked_at = observer.is_active().then(Instant::now);
-    let question = match Question::new(vec![ask], asked_at).ask() {
-        Ok(question) => question,
-        Err(mut pending) => poll_fn(|cx| pending.poll(cx)).await,
-    };
-    let ask = question.conclude(&observer, head)?.pop();
+    let ask = Question::new(vec![ask]).decide(head).await?.pop();
     Ok(Admission {
         decision: ask.as_ref().and_then(Ask::decided),
         charged: ask.and_then(|ask| ask.charged(true)),

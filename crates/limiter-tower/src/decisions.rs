@@ -48,6 +48,21 @@ pub struct PolicyDecision {
 }
 
 impl PolicyDecision {
+    /// Returns the refusal of a request by an enforced rule, whose key is not blocked.
+    pub(crate) fn refused(rule: &Rule, plan: &Plan, decision: &Decision, cost: Cost) -> Self {
+        Self {
+            rule: Arc::clone(&rule.spec().live.name),
+            plan: plan.clone(),
+            cost,
+            charged: cost.get(),
+            decision: *decision,
+            is_shadow: false,
+            is_blocked: false,
+            waited: None,
+            disclosure: rule.spec().disclosure,
+        }
+    }
+
     /// Returns the name of the rule.
     #[must_use]
     pub fn rule(&self) -> &str {
@@ -139,7 +154,10 @@ impl Decisions {
     /// Returns the decision of a rule, the last one if it was asked by several layers.
     #[must_use]
     pub fn of(&self, rule: &Rule) -> Option<&PolicyDecision> {
-        self.of_rules.iter().rev().find(|decided| Arc::ptr_eq(&decided.rule, &rule.live().name))
+        self.of_rules
+            .iter()
+            .rev()
+            .find(|decided| Arc::ptr_eq(&decided.rule, &rule.spec().live.name))
     }
 
     /// Returns the decisions in the order in which they were made.
@@ -154,8 +172,8 @@ impl Decisions {
         self.in_flight.iter()
     }
 
-    pub(crate) fn with_in_flight(self, in_flight: Vec<InFlightDecision>) -> Self {
-        Self { in_flight, ..self }
+    pub(crate) const fn of_in_flight(in_flight: Vec<InFlightDecision>) -> Self {
+        Self { of_rules: Vec::new(), in_flight }
     }
 
     /// Returns what header fields report to clients.
@@ -168,7 +186,7 @@ impl Decisions {
         let of_rule = self
             .of_rules
             .iter_mut()
-            .filter(|decided| Arc::ptr_eq(&decided.rule, &rule.live().name));
+            .filter(|decided| Arc::ptr_eq(&decided.rule, &rule.spec().live.name));
         of_rule.for_each(|decided| decided.settle(kept));
     }
 

@@ -19,6 +19,7 @@
 macro_rules! pages {
     ($($name:ident)*) => {$(
         /// [`Admission::strike`]: crate::ask::Admission::strike
+        /// [`Answers`]: crate::Answers
         /// [`behind`]: crate::ClientIp::behind
         /// [`Blocks`]: limiter_core::Blocks
         /// [`Charge`]: crate::settle::Charge
@@ -31,8 +32,8 @@ macro_rules! pages {
         /// [`ExtensionKey`]: crate::key::ExtensionKey
         /// [`FixedKey`]: crate::key::FixedKey
         /// [`forwarded`]: crate::ClientIp::forwarded
-        /// [`grpc`]: crate::RateLimitLayer::grpc
-        /// [`grpc_status`]: crate::RateLimitLayer::grpc_status
+        /// [`grpc`]: crate::Answers::grpc
+        /// [`grpc_status`]: crate::Answers::grpc_status
         /// [`header`]: crate::ClientIp::header
         /// [`HeaderKey`]: crate::key::HeaderKey
         /// [`Headers`]: crate::headers::Headers
@@ -41,7 +42,7 @@ macro_rules! pages {
         /// [`hops`]: crate::ClientIp::hops
         /// [`in_flight`]: crate::guide::in_flight
         /// [`InFlight`]: limiter_core::InFlight
-        /// [`InFlightEvent`]: crate::in_flight::InFlightEvent
+        /// [`InFlightLayer`]: crate::InFlightLayer
         /// [`InFlightRule`]: crate::InFlightRule
         /// [`ipv6_prefix`]: crate::ClientIp::ipv6_prefix
         /// [`key_fn`]: crate::key::key_fn
@@ -56,6 +57,7 @@ macro_rules! pages {
         /// [`observe`]: crate::RateLimitLayer::observe
         /// [`on_store_failure`]: crate::Rule::on_store_failure
         /// [`operation`]: crate::guide::operation
+        /// [`Outcome::PermitLost`]: crate::observe::Outcome::PermitLost
         /// [`PermitLost`]: crate::in_flight::PermitLost
         /// [`Plan`]: crate::plan::Plan
         /// [`Plans`]: crate::plan::Plans

@@ -1,60 +1,63 @@
 //! Limits on how many requests are in flight at once.
 //!
-//! An [`InFlightRule`] is a limiter and the key under which it counts requests. A layer [has](crate::RateLimitLayer::in_flight)
-//! any number of them beside its rates. A permit is held until the response's body has ended or was dropped; a handler that
+//! An [`InFlightRule`] is a limiter and the key under which it counts requests, and an [`InFlightLayer`] has one or several of
+//! them. A permit is held until the response's body has ended or was dropped; a handler that
 //! goes on after that [holds](RequestPermit::hold) it longer. The chapter [`in_flight`](crate::guide::in_flight) of the guide
 //! has the cases of streams, upgrades and work after the response.
 
+mod age;
 mod ask;
+mod body;
+mod config;
 mod enter;
-mod event;
+mod gate;
 mod hold;
-mod live;
+mod layer;
 mod operate;
 mod permits;
-mod report;
-mod signal;
 mod watch;
 
-use std::{fmt, sync::Arc, time::Duration};
-
-use limiter_core::{InFlightLimiter, OnStoreFailure, Timer};
-
-use self::live::Live;
-pub(crate) use self::{
-    ask::{InFlightAsk, admitted, refused},
-    permits::Permits,
-    watch::Hold,
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
+
+use limiter_core::{Clock, InFlightLimiter, Key, OnStoreFailure, SystemClock};
+
+use self::age::Ages;
 pub use self::{
+    body::HeldBody,
     enter::Enter,
-    event::{InFlightEvent, InFlightEventKind},
+    gate::InFlightGate,
     hold::{HoldGuard, RequestPermit},
+    layer::InFlightLayer,
     watch::PermitLost,
 };
 use crate::{
     key::{Head, KeyExtractor},
-    rule::{Disclosure, Mode, Task},
+    observe::{Event, Outcome},
+    rule::{Disclosure, Flag, Mode, ObserveFn, Spec},
 };
 
 type LimitFn = Arc<dyn Fn(Head<'_>, u32) -> u32 + Send + Sync>;
-pub(crate) type ObserveFn = Arc<dyn Fn(&InFlightEvent<'_>) + Send + Sync>;
-type SpawnFn = Arc<dyn Fn(Task) + Send + Sync>;
 
 /// Limits how many requests of a key are in flight at once.
 ///
-/// A rule is a value, as [`Rule`](crate::Rule) is. A [`RateLimitLayer`](crate::RateLimitLayer) asks it about each request,
+/// A rule is a value, as [`Rule`](crate::Rule) is. An [`InFlightLayer`] asks it about each request,
 /// and a handler or a queue consumer [enters](Self::enter) it itself. Clones are one rule: they share its states, limit,
 /// mode and metrics.
 ///
 /// It has no cost, no wait, no settlement and no block: each request takes one permit, and gives it back.
 ///
 /// ```
-/// use limiter_tower::{ClientIp, InFlight, InFlightRule, MemoryLimiter, Policy, Quota, RateLimitLayer};
+/// use limiter_tower::{ClientIp, InFlight, InFlightLayer, InFlightRule};
 ///
-/// let api = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
 /// let uploads = InFlightRule::new(InFlight::new("uploads", 3)?, ClientIp::peer());
-/// let layer = RateLimitLayer::new(api, ClientIp::peer()).in_flight(uploads.clone());
+/// let layer = InFlightLayer::all([uploads.clone()]);
 ///
 /// // While requests are served:
 /// uploads.set_limit(5)?;
@@ -68,46 +71,36 @@ pub struct InFlightRule {
 /// What is fixed before the rule is used. Changing a clone's does not change the original's.
 #[derive(Clone)]
 struct Settings {
-    /// What all clones share.
-    live: Arc<Live>,
+    spec: Spec,
+    /// What all clones share beside that.
+    shared: Arc<Shared>,
     limiter: Arc<dyn InFlightLimiter>,
-    key: Arc<dyn KeyExtractor>,
     limit: Option<LimitFn>,
-    disclosure: Disclosure,
-    on_store_failure: OnStoreFailure,
     is_strict: bool,
     is_unavailable: bool,
-    max_hold: Option<MaxHold>,
-    observer: Option<ObserveFn>,
-    /// That of the layer that has the rule.
-    layer_observer: Option<ObserveFn>,
-    /// Spawns tasks in place of Tokio.
-    spawn: Option<SpawnFn>,
+    ages: Option<Arc<Ages>>,
 }
 
-/// The longest time that a permit is held.
-#[derive(Clone)]
-struct MaxHold {
-    timer: Arc<dyn Timer>,
-    hold: Duration,
+/// What all clones of a rule share, beside what both kinds of rules have.
+#[derive(Default)]
+struct Shared {
+    /// How many permits this process holds, of all keys.
+    held: AtomicU64,
+    /// Whether an upgrade without a hold was logged.
+    upgrade_logged: Flag,
 }
 
 impl InFlightRule {
     /// Returns a rule that counts requests in flight under `key`, and refuses those for which there is no room.
     pub fn new(limiter: impl InFlightLimiter + 'static, key: impl KeyExtractor + 'static) -> Self {
         let settings = Settings {
-            live: Arc::new(Live::new(limiter.name())),
+            spec: Spec::new(limiter.name(), Arc::new(key)),
+            shared: Arc::default(),
             limiter: Arc::new(limiter),
-            key: Arc::new(key),
             limit: None,
-            disclosure: Disclosure::default(),
-            on_store_failure: OnStoreFailure::default(),
             is_strict: false,
             is_unavailable: false,
-            max_hold: None,
-            observer: None,
-            layer_observer: None,
-            spawn: None,
+            ages: None,
         };
         Self { settings: Arc::new(settings) }
     }
@@ -132,27 +125,29 @@ impl InFlightRule {
     /// reports what it would refuse.
     #[must_use]
     pub fn with_mode(self, mode: Mode) -> Self {
-        self.live().mode.set(mode);
+        self.spec().live.set_mode(mode);
         self
     }
 
     /// Sets how much of the rule's decisions clients see. The default is all.
     #[must_use]
     pub fn disclose(self, disclosure: Disclosure) -> Self {
-        self.with(|settings| settings.disclosure = disclosure)
+        self.with(|settings| settings.spec.disclosure = disclosure)
     }
 
     /// Sets what follows while the limiter's store fails: see [`Rule::on_store_failure`](crate::Rule::on_store_failure).
     #[must_use]
     pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
-        self.with(|settings| settings.on_store_failure = choice)
+        self.with(|settings| settings.spec.on_store_failure = choice)
     }
 
-    /// Ends a request that has lost its permit, so that no more than the limit are ever in flight.
+    /// Ends a request that has lost its permit, so that no more than the limit are in flight whose tasks run.
     ///
     /// Through a store, a permit is lost if it can't be renewed for too long. Without this setting, the request goes on, and
     /// the loss is only reported. With it, the inner service's future is dropped and the client receives 503; if the
-    /// response has begun, its body ends with [`PermitLost`], so that no client takes a part of it for the whole. What a
+    /// response has begun, its body ends with [`PermitLost`] when the server asks it for more, so that no client takes a part of
+    /// it for the whole. A client that reads nothing therefore keeps its response: bound that by the server's write time-out.
+    /// What a
     /// handler [holds](RequestPermit::hold) has to watch [`HoldGuard::lost`] itself.
     #[must_use]
     pub fn strict(self) -> Self {
@@ -166,46 +161,90 @@ impl InFlightRule {
         self.with(|settings| settings.is_unavailable = true)
     }
 
-    /// Gives a permit back that was held for `hold`, and reports it: a bound on what a leak costs, to be set far above the
-    /// longest request. The request goes on, unless the rule is [strict](Self::strict).
+    /// Sets the age at which a permit stops counting, for all clones that are made after this: a bound on what a leak
+    /// costs, such as a task that hangs or a client that stops reading. Set it far above the longest request.
     ///
-    /// It needs a Tokio runtime with its timer. Without one, the permit is held until the work has ended.
-    #[cfg(feature = "tokio")]
+    /// Ages are looked at only when a request finds the limit full: a permit that is too old is then given back, reported,
+    /// and taken by that request. Its own request goes on, unless the rule is [strict](Self::strict): then it ends when it
+    /// is polled next. Through a store, each process gives back its own permits.
     #[must_use]
-    pub fn max_hold(self, hold: Duration) -> Self {
-        self.max_hold_on(limiter_core::SystemClock::new(), hold)
+    pub fn max_age(self, age: Duration) -> Self {
+        self.max_age_by(SystemClock::new(), age)
     }
 
-    /// As `max_hold`, by another clock, for tests and simulations.
+    /// As `max_age`, by another clock, for tests.
     #[doc(hidden)]
     #[must_use]
-    pub fn max_hold_on(self, timer: impl Timer + 'static, hold: Duration) -> Self {
-        self.with(|settings| settings.max_hold = Some(MaxHold { timer: Arc::new(timer), hold }))
+    pub fn max_age_by(self, clock: impl Clock + 'static, age: Duration) -> Self {
+        let ages = Ages::new(Arc::new(clock), age);
+        self.with(|settings| settings.ages = Some(Arc::new(ages)))
     }
 
     /// Calls `observer` with what the rule does with each request and with what becomes of its permits, in place of an
     /// earlier observer. It is called on the request's path and when permits are dropped, so it must neither block nor
-    /// panic. [`RateLimitLayer::observe_in_flight`](crate::RateLimitLayer::observe_in_flight) observes all rules of a layer.
+    /// panic.
     #[must_use]
-    pub fn observe(self, observer: impl Fn(&InFlightEvent<'_>) + Send + Sync + 'static) -> Self {
-        self.with(|settings| settings.observer = Some(Arc::new(observer)))
+    pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observed_by(Arc::new(observer))
     }
 
-    /// Returns the rule as one of a layer with this observer.
-    pub(crate) fn in_layer(self, observer: Option<ObserveFn>) -> Self {
-        self.with(|settings| settings.layer_observer = observer)
+    fn observed_by(self, observer: ObserveFn) -> Self {
+        self.with(|settings| settings.spec.observer = Some(observer))
     }
 
-    /// Spawns the tasks of `max_hold` by `spawn` in place of Tokio, for tests and simulations.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn spawn_by(self, spawn: impl Fn(Task) + Send + Sync + 'static) -> Self {
-        self.with(|settings| settings.spawn = Some(Arc::new(spawn)))
+    fn spec(&self) -> &Spec {
+        &self.settings.spec
     }
 
-    /// Returns what all clones share.
-    pub(crate) fn live(&self) -> &Live {
-        &self.settings.live
+    fn limiter(&self) -> &dyn InFlightLimiter {
+        &*self.settings.limiter
+    }
+
+    fn limit_of(&self, head: Head<'_>) -> u32 {
+        let own = self.limit();
+        self.settings.limit.as_ref().map_or(own, |limit| limit(head, own))
+    }
+
+    /// Gives back the permits of `key` that are too old, and returns whether there were some.
+    fn give_back_old(&self, key: &Key<'_>) -> bool {
+        let old = self.settings.ages.as_ref().map(|ages| ages.take_old(key)).unwrap_or_default();
+        old.iter().for_each(|permit| permit.end_hold());
+        !old.is_empty()
+    }
+
+    /// Notes that this process holds a permit more.
+    fn taken(&self) {
+        self.settings.shared.held.fetch_add(1, Ordering::Relaxed);
+        #[cfg(feature = "metrics")]
+        crate::observe::metrics::in_flight_taken(&self.spec().live.name);
+    }
+
+    /// Notes that this process holds a permit less.
+    fn given_back(&self) {
+        self.settings.shared.held.fetch_sub(1, Ordering::Relaxed);
+        #[cfg(feature = "metrics")]
+        crate::observe::metrics::in_flight_given_back(&self.spec().live.name);
+    }
+
+    /// Returns an event without details.
+    fn event<'a>(&'a self, outcome: Outcome, head: Head<'a>) -> Event<'a> {
+        Event {
+            rule: self.name(),
+            policy: None,
+            store: self.limiter().store(),
+            outcome,
+            key: None,
+            decision: None,
+            occupancy: None,
+            error: None,
+            elapsed: None,
+            head,
+        }
+    }
+
+    /// Reports that the rule was not asked.
+    fn report(&self, outcome: Outcome, head: Head<'_>) {
+        self.spec().report(&self.event(outcome, head));
     }
 
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
@@ -221,8 +260,8 @@ impl fmt::Debug for InFlightRule {
             .field("limit", &self.limit())
             .field("mode", &self.mode())
             .field("is_strict", &self.settings.is_strict)
-            .field("disclosure", &self.settings.disclosure)
-            .field("on_store_failure", &self.settings.on_store_failure)
+            .field("disclosure", &self.spec().disclosure)
+            .field("on_store_failure", &self.spec().on_store_failure)
             .finish_non_exhaustive()
     }
 }

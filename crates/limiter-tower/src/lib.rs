@@ -23,9 +23,8 @@
 //!
 //! A [`Rule`] is a limiter, the [key] under which it counts requests, and what follows from its decisions. A
 //! [`RateLimitLayer`] asks one or several rules about each request; a handler, a WebSocket or a queue consumer can ask a
-//! rule itself. An [`InFlightRule`] limits how many requests are in flight at once. None has type parameters, so a struct
-//! can hold them, and clones are handles: a clone of a rule changes its policy and its mode while requests are served. The
-//! [`guide`] has a short program for each common case, and shows how to test, roll out and observe limits.
+//! rule itself. An [`InFlightLayer`] limits how many requests are in flight at once. Clones are handles: a clone of a rule
+//! changes its policy and its mode while requests are served. The [`guide`] has a short program for each common case, and shows how to test, roll out and observe limits.
 //!
 //! | module | for |
 //! |---|---|
@@ -48,7 +47,7 @@
 //! | a key that can't be read | 400, or 500 if the server failed to provide it |
 //! | the store failed | what [`OnStoreFailure`](rule::OnStoreFailure) says: forwarded by default, else 503 |
 //!
-//! All of these are HTTP, also for gRPC clients. With [`grpc`](RateLimitLayer::grpc), a gRPC client receives HTTP status
+//! All of these are HTTP, also for gRPC clients. With [`grpc`](Answers::grpc), a gRPC client receives HTTP status
 //! 200 and a gRPC status instead: `RESOURCE_EXHAUSTED` with `RetryInfo`, `QuotaFailure` and `grpc-retry-pushback-ms`;
 //! `INVALID_ARGUMENT` or `INTERNAL` without a key; `UNAVAILABLE` if the store failed. A gRPC-Web client receives the same
 //! in header fields. A `POST` with their `Content-Type` is such a request. No refusal may be stored by a cache.
@@ -68,13 +67,15 @@
 //!
 //! # Where to put the layer
 //!
-//! From outside to inside: tracing, CORS, authentication, rate limit, time-out. A CORS layer must expose
-//! [these fields](headers::Headers::exposed). It answers preflights itself, so they do not reach the limit.
+//! From outside to inside: tracing, CORS, a limit by address, authentication, limits by identity, requests in flight,
+//! time-out. A CORS layer must expose [these fields](headers::Headers::exposed). It answers preflights itself, so they do
+//! not reach the limit.
 //!
-//! The layer decides in `call`, so an idle connection that waits in `poll_ready` holds nothing. All clones of a layer
-//! share one state: one layer on several routes is one limit. The rules of one layer are one decision: all are charged, or
-//! none. With nested layers, a refusal by the inner layer does not refund the outer one.
-//! The chapter [`several`](guide::several) has the order of the decision.
+//! A layer is always ready, and decides in `call`: so an idle connection holds nothing, and a busy inner service hides no
+//! limit. Responses keep the inner service's body and error, as long as a [body](service::FromRefusal) of that type can be
+//! a refusal. All clones of a layer share one state: one layer on several routes is one limit. The rules of one layer are
+//! one decision: all are charged, or none. With nested layers, the outer one keeps its charge for a request that the inner
+//! one refuses. The chapter [`several`](guide::several) has the order of the decision.
 //!
 //! # Features
 //!
@@ -91,31 +92,20 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod after;
 pub mod ask;
-mod body;
-mod conclude;
-mod config;
-mod decide;
 mod decisions;
-mod entering;
 mod fields;
-mod future;
 pub mod guide;
 mod head;
-mod holding;
 pub mod in_flight;
 pub mod key;
-mod layer;
 pub mod observe;
 pub mod plan;
 mod reload;
-mod report;
+mod request;
 mod respond;
 pub mod rule;
-pub mod service;
 pub mod settle;
-mod verdict;
 mod wait;
 
 /// Which header fields report the decisions.
@@ -128,12 +118,30 @@ pub mod refusal {
     pub use crate::respond::{GrpcStatus, Protocol, Reason, Refusal, Refused, problem_json, text};
 }
 
+/// The services that the layers make, their futures and bodies.
+pub mod service {
+    pub use crate::{
+        in_flight::{HeldBody, InFlightGate},
+        request::{
+            body::FromRefusal,
+            future::ResponseFuture,
+            rates::{AnyBody, Rates, SameBody},
+            service::Limited,
+        },
+    };
+}
+
 pub use limiter_core;
 #[doc(no_inline)]
-pub use limiter_core::{InFlight, MemoryLimiter, Policy, Quota};
+pub use limiter_core::{Block, Cost, Error, InFlight, Key, MemoryLimiter, Policy, Quota};
 
 pub use self::{
-    in_flight::InFlightRule, key::ClientIp, layer::RateLimitLayer, reload::Reload, rule::Rule,
+    in_flight::{InFlightLayer, InFlightRule},
+    key::ClientIp,
+    reload::Reload,
+    request::RateLimitLayer,
+    respond::Answers,
+    rule::Rule,
 };
 
 #[cfg(all(doctest, feature = "axum"))]

@@ -7,22 +7,19 @@ pub(crate) mod watch;
 
 use std::time::Duration;
 
-use limiter_core::{Decision, Error, Key, Policy};
+use limiter_core::{Decision, Error, Key, Occupancy, Policy};
 
+pub use crate::decisions::{Decisions, InFlightDecision, PolicyDecision};
 use crate::key::Head;
-pub use crate::{
-    decisions::{Decisions, InFlightDecision, PolicyDecision},
-    in_flight::{InFlightEvent, InFlightEventKind},
-};
 
-/// What one rule did with one request.
+/// What one rule did with one request, or what became of a permit of one in flight.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Event<'a> {
-    /// The rule, by the name that its policy had at first.
+    /// The rule, by the name that its policy had at first, or by that of its limiter of requests in flight.
     pub rule: &'a str,
-    /// The policy that applied, or the rule's own if none was asked about.
-    pub policy: &'a Policy,
+    /// The policy that applied, or the rule's own if none was asked about. `None` of a limit on requests in flight.
+    pub policy: Option<&'a Policy>,
     /// Where the limiter's states are: see [`Limiter::store`](limiter_core::Limiter::store).
     pub store: &'static str,
     /// What became of the request.
@@ -32,15 +29,17 @@ pub struct Event<'a> {
     /// The decision. `None` if the limiter was not asked, or could not decide. Its source reports that a
     /// table in memory was [full](limiter_core::Source::FullTable) for the key.
     pub decision: Option<&'a Decision>,
+    /// What a limiter of requests in flight answered, if it was asked and could decide.
+    pub occupancy: Option<Occupancy>,
     /// The failure of the store, if it could not decide.
     pub error: Option<&'a Error>,
     /// How long the limiter took to decide, without a delay. `None` if it was not asked.
     pub elapsed: Option<Duration>,
-    /// The request.
+    /// The request. [Empty](Head::empty) if there is none, as for what becomes of a permit.
     pub head: Head<'a>,
 }
 
-/// What became of a request under one rule.
+/// What became of a request under one rule, or of its permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -62,6 +61,13 @@ pub enum Outcome {
     ErrorAllowed,
     /// It was refused because the store failed.
     ErrorDenied,
+    /// Its permit does not count any more, although it goes on: the store could not be reached for too long.
+    PermitLost,
+    /// Its permit was given back before it had ended: see [`InFlightRule::max_age`](crate::InFlightRule::max_age).
+    HeldTooLong,
+    /// Its response has switched protocols, and no handler [holds](crate::in_flight::RequestPermit::hold) the permit, so
+    /// that it was given back while the new protocol is spoken.
+    UpgradeNotHeld,
 }
 
 impl Outcome {
@@ -73,7 +79,10 @@ impl Outcome {
             | Self::Delayed
             | Self::ShadowDenied
             | Self::Bypassed
-            | Self::ErrorAllowed => false,
+            | Self::ErrorAllowed
+            | Self::PermitLost
+            | Self::HeldTooLong
+            | Self::UpgradeNotHeld => false,
         }
     }
 
@@ -90,7 +99,16 @@ impl Outcome {
             Self::Rejected => "rejected",
             Self::ErrorAllowed => "error_allowed",
             Self::ErrorDenied => "error_denied",
+            Self::PermitLost => "lost",
+            Self::HeldTooLong => "held_too_long",
+            Self::UpgradeNotHeld => "upgrade_not_held",
         }
+    }
+
+    /// Returns whether it is of a permit, and not of a request.
+    #[cfg(feature = "metrics")]
+    pub(crate) const fn is_of_permit(self) -> bool {
+        matches!(self, Self::PermitLost | Self::HeldTooLong | Self::UpgradeNotHeld)
     }
 }
 
@@ -111,7 +129,10 @@ mod tests {
             Outcome::Bypassed => Some(Outcome::Rejected),
             Outcome::Rejected => Some(Outcome::ErrorAllowed),
             Outcome::ErrorAllowed => Some(Outcome::ErrorDenied),
-            Outcome::ErrorDenied => None,
+            Outcome::ErrorDenied => Some(Outcome::PermitLost),
+            Outcome::PermitLost => Some(Outcome::HeldTooLong),
+            Outcome::HeldTooLong => Some(Outcome::UpgradeNotHeld),
+            Outcome::UpgradeNotHeld => None,
         })
     }
 

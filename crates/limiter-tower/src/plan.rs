@@ -44,11 +44,11 @@ impl Plan {
         Self::of_waiting(Arc::new(limiter))
     }
 
-    fn of_waiting(limiter: Arc<dyn WaitingLimiter>) -> Self {
+    pub(crate) fn of_waiting(limiter: Arc<dyn WaitingLimiter>) -> Self {
         Self::of(Arc::clone(&limiter) as Arc<dyn Limiter>, Some(limiter))
     }
 
-    fn of(limiter: Arc<dyn Limiter>, waiting: Option<Arc<dyn WaitingLimiter>>) -> Self {
+    pub(crate) fn of(limiter: Arc<dyn Limiter>, waiting: Option<Arc<dyn WaitingLimiter>>) -> Self {
         let fields = Fields::new(limiter.policy());
         Self(Arc::new(Inner { limiter, waiting, fields }))
     }

@@ -3,33 +3,44 @@
 mod dialect;
 mod grpc;
 mod http;
+mod mark;
 mod protocol;
 mod refusal;
 
-use std::sync::Arc;
+use std::{fmt, iter, sync::Arc};
 
 use ::http::{
     Extensions, HeaderMap, HeaderValue, Response, StatusCode,
     header::{CACHE_CONTROL, RETRY_AFTER},
 };
 use bytes::Bytes;
+use limiter_core::{Cost, Decision};
 
-pub(crate) use self::dialect::ResponseFields;
-use self::grpc::{Code, Retry, Status, Violation};
+pub(crate) use self::{
+    dialect::ResponseFields,
+    mark::{is_of_layer, watch},
+};
 pub use self::{
     dialect::{Headers, Reset},
     http::{problem_json, text},
     protocol::Protocol,
     refusal::{Reason, Refusal, Refused},
 };
+use self::{
+    grpc::{Code, Retry, Status, Violation},
+    http::text_of_quota,
+    mark::mark,
+};
 use crate::{
-    decisions::{Decisions, PolicyDecision},
-    fields::integer,
+    decisions::{Decisions, PolicyDecision, Reported},
+    fields::{integer, whole_seconds},
     key::Head,
+    plan::Plan,
+    rule::{Disclosure, Rule},
 };
 
 /// Returns the response to a request that an HTTP client sent.
-pub(crate) type RefuseFn = Arc<dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync>;
+type RefuseFn = Arc<dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync>;
 
 /// The status that a gRPC client receives when a limit refuses its call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,44 +53,158 @@ pub enum GrpcStatus {
     Unavailable,
 }
 
-/// How a layer answers.
-#[derive(Clone)]
-pub(crate) struct Answers {
-    pub(crate) refuse: RefuseFn,
+/// How layers answer: a value that [`RateLimitLayer`](crate::RateLimitLayer) and
+/// [`InFlightLayer`](crate::InFlightLayer) take.
+///
+/// ```
+/// use limiter_tower::{Answers, ClientIp, RateLimitLayer, headers::Headers, refusal::problem_json};
+/// # use limiter_tower::{MemoryLimiter, Policy, Quota};
+/// # let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(1)));
+///
+/// let answers = Answers::new().headers(Headers::RateLimitReset).grpc().refuse_with(problem_json);
+/// let layer = RateLimitLayer::new(limiter, ClientIp::peer()).answers(answers.clone());
+/// ```
+#[derive(Clone, Default)]
+pub struct Answers {
+    /// `None` is [`text`].
+    refuse: Option<RefuseFn>,
     pub(crate) headers: Headers,
     /// `None` if gRPC's content type means nothing to the service.
-    pub(crate) grpc: Option<GrpcStatus>,
-}
-
-impl Default for Answers {
-    fn default() -> Self {
-        Self { refuse: Arc::new(text), headers: Headers::default(), grpc: None }
-    }
+    grpc: Option<GrpcStatus>,
 }
 
 impl Answers {
-    /// Returns the response to a request that is not admitted.
-    pub(crate) fn refuse(&self, head: Head<'_>, refused: &Refused) -> Response<Bytes> {
+    /// Returns the default: [`text`] for requests that are not admitted, the fields of [`Headers::RateLimit`], and HTTP for
+    /// all clients.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the response to requests that are not admitted, for HTTP clients. The default is [`text`]; another one is
+    /// [`problem_json`].
+    ///
+    /// The layer adds `Cache-Control: no-store` and `Retry-After`, unless the response has them, and the fields of
+    /// [`headers`](Self::headers).
+    ///
+    /// ```
+    /// use limiter_tower::Answers;
+    ///
+    /// let answers = Answers::new().refuse_with(|refusal| {
+    ///     let mut response = http::Response::new("slow down\n".into());
+    ///     *response.status_mut() = refusal.status();
+    ///     response
+    /// });
+    /// ```
+    #[must_use]
+    pub fn refuse_with(
+        self,
+        refuse: impl Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        Self { refuse: Some(Arc::new(refuse)), ..self }
+    }
+
+    /// Sets which header fields report the decisions.
+    #[must_use]
+    pub fn headers(self, headers: Headers) -> Self {
+        Self { headers, ..self }
+    }
+
+    /// Answers requests of gRPC and gRPC-Web clients, by their content type, with a gRPC status.
+    ///
+    /// Without it all refusals are HTTP, because any client can send gRPC's content type, and a refusal by gRPC has the
+    /// HTTP status 200, which firewalls and access logs take for a success.
+    #[must_use]
+    pub fn grpc(self) -> Self {
+        self.grpc_status(GrpcStatus::default())
+    }
+
+    /// As [`grpc`](Self::grpc), with another status for calls that a limit refuses.
+    #[must_use]
+    pub fn grpc_status(self, status: GrpcStatus) -> Self {
+        Self { grpc: Some(status), ..self }
+    }
+
+    /// Returns the response to a request that is not admitted, as a layer with these answers sends it: for a rule that a
+    /// handler asks.
+    ///
+    /// ```
+    /// use http::request::Parts;
+    /// use limiter_tower::{Answers, Rule};
+    ///
+    /// async fn search(rule: &Rule, answers: &Answers, parts: &Parts) -> http::Response<bytes::Bytes> {
+    ///     match rule.ask(parts).await {
+    ///         Ok(_) => http::Response::new("found\n".into()),
+    ///         Err(refused) => answers.respond(parts, &refused),
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn respond<'r>(&self, head: impl Into<Head<'r>>, refused: &Refused) -> Response<Bytes> {
+        let head = head.into();
         let refusal = Refusal::new(head, refused);
         if let Some(status) = self.grpc
             && refusal.protocol() != Protocol::Http
         {
-            return grpc_response(status, &refusal);
+            let mut response = grpc_response(status, &refusal);
+            mark(head, &mut response);
+            return response;
         }
-        let mut response = (self.refuse)(&refusal);
-        add_common_fields(&refusal, response.headers_mut());
+        let mut response = match &self.refuse {
+            Some(refuse) => refuse(&refusal),
+            None => text(&refusal),
+        };
+        add_common_fields(refusal.retry_after_seconds(), response.headers_mut());
         let reported = refused.decisions().filter_map(PolicyDecision::reported);
         if let Some(fields) = self.headers.fields(reported, refused.in_flight()) {
-            fields.append_to(response.headers_mut());
+            fields.append_to(response.headers_mut(), false);
         }
+        mark(head, &mut response);
         response
+    }
+
+    /// Returns the response to a request that an enforced rule refuses, whose key is not blocked. Spares the common case the
+    /// copies that [`Refused`] has.
+    pub(crate) fn refuse_by(
+        &self,
+        rule: &Rule,
+        plan: &Plan,
+        decision: &Decision,
+        cost: Cost,
+        head: Head<'_>,
+    ) -> Response<Bytes> {
+        let is_text = self.refuse.is_none() && self.grpc.is_none();
+        let wait = decision.retry_after();
+        if let (true, Disclosure::Full, Some(wait)) = (is_text, rule.spec().disclosure, wait) {
+            let mut response = text_of_quota();
+            add_common_fields(Some(whole_seconds(wait)), response.headers_mut());
+            let reported = Reported { plan, decision, cost, charged: cost.get() };
+            if let Some(fields) = self.headers.fields(iter::once(reported), iter::empty()) {
+                fields.append_to(response.headers_mut(), false);
+            }
+            mark(head, &mut response);
+            return response;
+        }
+        let decided = PolicyDecision::refused(rule, plan, decision, cost);
+        match Refused::by_quota(vec![decided]) {
+            Some(refused) => self.respond(head, &refused),
+            None => text_of_quota(),
+        }
+    }
+}
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { refuse: _, headers, grpc } = self;
+        let mut debug = f.debug_struct("Answers");
+        debug.field("headers", headers).field("grpc", grpc).finish_non_exhaustive()
     }
 }
 
 /// Adds the fields that each refusal has, unless it has them.
-fn add_common_fields(refusal: &Refusal<'_>, headers: &mut HeaderMap) {
+fn add_common_fields(retry_after: Option<u64>, headers: &mut HeaderMap) {
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let Some(seconds) = refusal.retry_after_seconds() {
+    if let Some(seconds) = retry_after {
         headers.entry(RETRY_AFTER).or_insert_with(|| integer(seconds));
     }
 }
@@ -91,6 +216,17 @@ pub(crate) fn insert(decisions: Decisions, extensions: &mut Extensions) {
         None => {
             extensions.insert(decisions);
         }
+    }
+}
+
+/// The status that a layer with [`Answers::grpc`] sends.
+#[cfg(feature = "tonic")]
+impl From<Refused> for tonic::Status {
+    fn from(refused: Refused) -> Self {
+        let refusal = Refusal::new(Head::empty(), &refused);
+        let response = grpc_response(GrpcStatus::default(), &refusal);
+        Self::from_header_map(response.headers())
+            .unwrap_or_else(|| Self::resource_exhausted(refusal.message()))
     }
 }
 

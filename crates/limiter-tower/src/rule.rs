@@ -1,32 +1,42 @@
 //! One rule: a limiter, a key, and what follows from its decisions.
 
 mod choices;
+mod fast;
 mod live;
 mod mode;
 mod operate;
 mod request;
+mod spec;
+mod typed;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{
+    borrow::Cow,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 pub use limiter_core::OnStoreFailure;
 use limiter_core::{Block, Blocks, Cost, Error, Limiter, WaitingLimiter};
 
+use self::typed::{Check, CostFn, Typed};
 pub use self::{
     choices::{Disclosure, Keep, Strike},
     mode::Mode,
 };
 pub(crate) use self::{
-    live::{Flag, Live, LiveMode},
-    request::OnError,
+    live::{Flag, Live, LivePlan},
+    spec::{Details, ObserveFn, OnError, Spec},
 };
 pub use crate::wait::Wait;
 use crate::{
     head::ResponseHead,
     key::{Head, KeyExtractor},
+    observe::Event,
     plan::Plan,
 };
 
-type CostFn = Arc<dyn Fn(Head<'_>) -> Cost + Send + Sync>;
 type PlanFn = Arc<dyn Fn(Head<'_>) -> Option<Plan> + Send + Sync>;
 type SettleFn = Arc<dyn Fn(ResponseHead<'_>) -> Keep + Send + Sync>;
 type StrikeFn = Arc<dyn Fn(ResponseHead<'_>) -> Strike + Send + Sync>;
@@ -64,19 +74,26 @@ pub struct Rule {
 /// What is fixed before the rule is used. Changing a clone's does not change the original's.
 #[derive(Clone)]
 pub(crate) struct Settings {
-    /// What all clones share.
-    live: Arc<Live>,
-    key: Arc<dyn KeyExtractor>,
+    spec: Spec,
+    /// What all clones share beside that.
+    shared: Arc<Shared>,
+    /// The limiter and the key as types of their own.
+    typed: Arc<dyn Check>,
     cost: Option<CostFn>,
     select: Select,
     pub(crate) wait: Option<Wait>,
     pub(crate) settle: Option<SettleFn>,
     pub(crate) charge_after: Option<ChargeFn>,
     pub(crate) block: Option<Blocking>,
-    pub(crate) disclosure: Disclosure,
-    on_store_failure: OnStoreFailure,
     /// Spawns tasks in place of Tokio.
     pub(crate) spawn: Option<SpawnFn>,
+}
+
+/// What all clones of a rule share, beside what both kinds of rules have.
+pub(crate) struct Shared {
+    plan: LivePlan,
+    /// How many refunds, later charges and strikes could not be sent.
+    pub(crate) unsent: AtomicU64,
 }
 
 /// When keys are blocked.
@@ -100,7 +117,9 @@ enum Select {
 impl Rule {
     /// Returns a rule that counts requests under `key`, and refuses those that don't fit.
     pub fn new(limiter: impl Limiter + 'static, key: impl KeyExtractor + 'static) -> Self {
-        Self::of(Plan::new(limiter), Arc::new(key), None)
+        let (limiter, key) = (Arc::new(limiter), Arc::new(key));
+        let typed = Typed { limiter: Arc::clone(&limiter), key: Arc::clone(&key) };
+        Self::of(Plan::of(limiter, None), key, Arc::new(typed), None)
     }
 
     /// Returns a rule that delays requests within the bounds of `wait`, and refuses the others.
@@ -111,21 +130,27 @@ impl Rule {
         key: impl KeyExtractor + 'static,
         wait: Wait,
     ) -> Self {
-        Self::of(Plan::waiting(limiter), Arc::new(key), Some(wait))
+        let (limiter, key) = (Arc::new(limiter), Arc::new(key));
+        let typed = Typed { limiter: Arc::clone(&limiter), key: Arc::clone(&key) };
+        Self::of(Plan::of_waiting(limiter), key, Arc::new(typed), Some(wait))
     }
 
-    fn of(plan: Plan, key: Arc<dyn KeyExtractor>, wait: Option<Wait>) -> Self {
+    fn of(
+        plan: Plan,
+        key: Arc<dyn KeyExtractor>,
+        typed: Arc<dyn Check>,
+        wait: Option<Wait>,
+    ) -> Self {
         let settings = Settings {
-            live: Arc::new(Live::new(plan)),
-            key,
+            spec: Spec::new(plan.policy().name(), key),
+            shared: Arc::new(Shared { plan: LivePlan::new(plan), unsent: AtomicU64::new(0) }),
+            typed,
             cost: None,
             select: Select::Own,
             wait,
             settle: None,
             charge_after: None,
             block: None,
-            disclosure: Disclosure::default(),
-            on_store_failure: OnStoreFailure::default(),
             spawn: None,
         };
         Self { settings: Arc::new(settings) }
@@ -158,7 +183,7 @@ impl Rule {
     /// Sets for which keys the rule is enforced, for all clones. The default is all keys.
     #[must_use]
     pub fn with_mode(self, mode: Mode) -> Self {
-        self.live().mode.set(mode);
+        self.spec().live.set_mode(mode);
         self
     }
 
@@ -263,14 +288,14 @@ impl Rule {
     }
 
     fn blocking(self, block: Block, strikes: Option<StrikeFn>) -> Result<Self, Error> {
-        let blocks = Blocks::new(self.live().plan.get().limiter(), &block)?;
+        let blocks = Blocks::new(self.live_plan().limiter(), &block)?;
         Ok(self.with(|settings| settings.block = Some(Blocking { blocks, strikes })))
     }
 
     /// Sets how much of the rule's decisions clients see. The default is all.
     #[must_use]
     pub fn disclose(self, disclosure: Disclosure) -> Self {
-        self.with(|settings| settings.disclosure = disclosure)
+        self.with(|settings| settings.spec.disclosure = disclosure)
     }
 
     /// Sets what follows while the limiter's store fails. The default is not to count requests meanwhile; the alternative
@@ -280,7 +305,19 @@ impl Rule {
     /// gRPC `INTERNAL`, and logged once.
     #[must_use]
     pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
-        self.with(|settings| settings.on_store_failure = choice)
+        self.with(|settings| settings.spec.on_store_failure = choice)
+    }
+
+    /// Calls `observer` with what the rule did with each request, in place of an earlier observer: of requests that a layer
+    /// with this rule receives, and of those that a handler asks it about. It is called on the request's path, so it must
+    /// not block.
+    #[must_use]
+    pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observed_by(Arc::new(observer))
+    }
+
+    pub(crate) fn observed_by(self, observer: ObserveFn) -> Self {
+        self.with(|settings| settings.spec.observer = Some(observer))
     }
 
     /// Spawns refunds, later charges and strikes by `spawn` in place of Tokio, for simulations.
@@ -295,12 +332,21 @@ impl Rule {
 
     /// Returns whether `other` is a clone of this rule.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.settings.live, &other.settings.live)
+        Arc::ptr_eq(&self.settings.shared, &other.settings.shared)
     }
 
-    /// Returns what all clones share.
-    pub(crate) fn live(&self) -> &Live {
-        &self.settings.live
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.settings.spec
+    }
+
+    /// Returns what all clones share, beside what both kinds of rules have.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.settings.shared
+    }
+
+    /// Returns the rule's own plan, as it was set last.
+    pub(crate) fn live_plan(&self) -> Cow<'_, Plan> {
+        self.shared().plan.get()
     }
 
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
@@ -327,16 +373,15 @@ impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // All fields, so that the compiler asks of a new one whether it is printed.
         let Settings {
-            live,
-            key: _,
+            spec: Spec { live, key: _, disclosure, on_store_failure, observer: _ },
+            shared: _,
+            typed: _,
             cost: _,
             select: _,
             wait,
             settle: _,
             charge_after: _,
             block: _,
-            disclosure,
-            on_store_failure,
             spawn: _,
         } = &*self.settings;
         f.debug_struct("Rule")

@@ -175,7 +175,9 @@ impl Charged {
     pub(crate) fn send(&self, strike: Strike) {
         let Some(Blocking { blocks, .. }) = &self.rule.settings.block else { return };
         match strike {
-            Strike::Count => send_strike(blocks.strike(&self.key), &self.rule),
+            Strike::Count => {
+                send_strike(blocks.strike(&self.key), &self.rule);
+            }
             Strike::Success => send(blocks.success(&self.key), &self.rule),
             Strike::Ignore => {}
         }
@@ -216,10 +218,17 @@ impl Charged {
     }
 }
 
-/// Counts a strike, as [`send`] does, and reports the block that it starts.
-pub(crate) fn send_strike(mut strike: LimiterFuture<Option<Duration>>, rule: &Rule) {
+/// Counts a strike, as [`send`] does, and reports the block that it starts. Returns the block's length if that is known at
+/// once.
+pub(crate) fn send_strike(
+    mut strike: LimiterFuture<Option<Duration>>,
+    rule: &Rule,
+) -> Option<Duration> {
     match strike.take_ready() {
-        Some(Ok(blocked_for)) => report_block(blocked_for, rule),
+        Some(Ok(blocked_for)) => {
+            report_block(blocked_for, rule);
+            return blocked_for;
+        }
         Some(Err(_)) => count_unsent(rule),
         None => {
             let reported = rule.clone();
@@ -230,13 +239,14 @@ pub(crate) fn send_strike(mut strike: LimiterFuture<Option<Duration>>, rule: &Ru
             send(strike, rule);
         }
     }
+    None
 }
 
 fn report_block(blocked_for: Option<Duration>, rule: &Rule) {
     if let Some(blocked_for) = blocked_for {
-        log::blocked(&rule.live().name, blocked_for);
+        log::blocked(rule.name(), blocked_for);
         #[cfg(feature = "metrics")]
-        crate::observe::metrics::record_block(&rule.live().name);
+        crate::observe::metrics::record_block(&rule.spec().live.name);
     }
 }
 
@@ -250,7 +260,7 @@ pub(crate) fn send<T: Send + 'static>(mut operation: LimiterFuture<T>, rule: &Ru
 }
 
 fn count_unsent(rule: &Rule) {
-    rule.live().unsent.fetch_add(1, Ordering::Relaxed);
+    rule.shared().unsent.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Polls the operation in a task of its own.

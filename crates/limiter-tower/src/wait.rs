@@ -1,19 +1,20 @@
 //! Bounds for requests that wait instead of being refused.
 
 use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
+    collections::{BTreeMap, HashMap},
+    fmt, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use limiter_core::Key;
+use limiter_core::{Clock, Key, SystemClock, Timestamp};
 
 /// How long requests wait for permits, and how many.
 ///
 /// A request that fits is admitted at once. Otherwise it waits, if its wait is at most `within` and the
 /// queue has room; else it is refused at once. Waiters for one key are admitted in the order in
-/// which they came. nginx's `burst=20 delay=8` admits nine requests at once, delays twelve and refuses
+/// which they came. A request that is reset while it waits keeps its place until it was due, so that a client has no more
+/// places by resets than by waiting. nginx's `burst=20 delay=8` admits nine requests at once, delays twelve and refuses
 /// the others: that is a quota with a burst of 9 and a queue of 12.
 ///
 /// Clones share the number of waiters, so one value given to several rules bounds them together.
@@ -36,12 +37,16 @@ pub struct Wait {
     per_key: usize,
     total: usize,
     waiters: Arc<Mutex<Waiters>>,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Default)]
 struct Waiters {
     by_key: HashMap<Box<[u8]>, usize>,
     total: usize,
+    /// The places of requests that were reset, by the moment at which they were due, and a number.
+    reset: BTreeMap<(Timestamp, u64), Box<[u8]>>,
+    resets: u64,
 }
 
 impl Wait {
@@ -49,7 +54,15 @@ impl Wait {
     /// total.
     #[must_use]
     pub fn up_to(within: Duration) -> Self {
-        Self { within, per_key: 100, total: 1_000, waiters: Arc::default() }
+        let clock = Arc::new(SystemClock::new());
+        Self { within, per_key: 100, total: 1_000, waiters: Arc::default(), clock }
+    }
+
+    /// Sets the clock by which the places of requests that were reset are free again, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn clock(self, clock: impl Clock + 'static) -> Self {
+        Self { clock: Arc::new(clock), ..self }
     }
 
     /// Sets how many requests may wait for one key. With zero, nothing waits.
@@ -69,13 +82,15 @@ impl Wait {
         self.within
     }
 
-    /// Returns a place in the queue of `key` under the named rule, or `None` if there are too many
-    /// waiters.
-    pub(crate) fn enter(&self, rule: &str, key: &Key<'_>) -> Option<WaiterGuard> {
+    /// Returns a place in the queue of `key` under the named rule, for a request that is due after `wait`; `None` if there
+    /// are too many waiters.
+    pub(crate) fn enter(&self, rule: &str, key: &Key<'_>, wait: Duration) -> Option<WaiterGuard> {
         let mut name = Vec::new();
         Key::tuple([rule.into(), key.into()]).encode(&mut name);
         let name = name.into_boxed_slice();
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        let mut waiters = lock(&self.waiters);
+        waiters.free_until(now);
         let of_key = waiters.by_key.get(&name).copied().unwrap_or(0);
         // A key has at most half as many places as are free, so that a few keys can't take them all.
         let free = self.total.saturating_sub(waiters.total);
@@ -84,8 +99,35 @@ impl Wait {
         }
         waiters.by_key.insert(name.clone(), of_key + 1);
         waiters.total += 1;
-        Some(WaiterGuard { name, waiters: Arc::clone(&self.waiters) })
+        let waiters = Arc::clone(&self.waiters);
+        Some(WaiterGuard { name, due: now.saturating_add(wait), waiters })
     }
+}
+
+impl Waiters {
+    /// Frees the places of requests that were reset and were due by now.
+    fn free_until(&mut self, now: Timestamp) {
+        while let Some(first) = self.reset.first_entry()
+            && first.key().0 <= now
+        {
+            let name = first.remove();
+            self.free(&name);
+        }
+    }
+
+    fn free(&mut self, name: &[u8]) {
+        self.total -= 1;
+        if let Some(of_key) = self.by_key.get_mut(name) {
+            *of_key -= 1;
+            if *of_key == 0 {
+                self.by_key.remove(name);
+            }
+        }
+    }
+}
+
+fn lock(waiters: &Mutex<Waiters>) -> MutexGuard<'_, Waiters> {
+    waiters.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Wait {
@@ -99,21 +141,29 @@ impl fmt::Debug for Wait {
     }
 }
 
-/// A waiter's place, which is free again once this is dropped.
+/// A waiter's place. If this is dropped before the waiter [leaves](Self::leave), it is free again once the waiter was due.
 pub(crate) struct WaiterGuard {
+    /// Empty once it is free.
     name: Box<[u8]>,
+    due: Timestamp,
     waiters: Arc<Mutex<Waiters>>,
+}
+
+impl WaiterGuard {
+    /// Frees the place, because the wait has ended.
+    pub(crate) fn leave(mut self) {
+        let name = mem::take(&mut self.name);
+        lock(&self.waiters).free(&name);
+    }
 }
 
 impl Drop for WaiterGuard {
     fn drop(&mut self) {
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        waiters.total -= 1;
-        if let Some(of_key) = waiters.by_key.get_mut(&self.name) {
-            *of_key -= 1;
-            if *of_key == 0 {
-                waiters.by_key.remove(&self.name);
-            }
+        if !self.name.is_empty() {
+            let mut waiters = lock(&self.waiters);
+            waiters.resets += 1;
+            let place = (self.due, waiters.resets);
+            waiters.reset.insert(place, mem::take(&mut self.name));
         }
     }
 }

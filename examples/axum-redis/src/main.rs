@@ -32,7 +32,7 @@ use customers::{Customer, authenticate, hello};
 use limiter_core::Policies;
 use limiter_redis::RedisSettings;
 use limiter_tower::{
-    ClientIp, RateLimitLayer, Reload, Rule,
+    Answers, ClientIp, RateLimitLayer, Reload, Rule,
     key::{ExtensionKey, MaybeKey},
     plan::Plans,
     refusal::problem_json,
@@ -71,7 +71,8 @@ async fn main() -> Result<()> {
     let rule = Rule::new(limiter, key)
         .with_mode(Mode::sample(rollout.enforced_percent)?)
         .plan(plans.by_extension(|customer: &Customer| customer.tier, "api")?);
-    let layer = RateLimitLayer::all([rule.clone()]).refuse_with(problem_json);
+    let layer =
+        RateLimitLayer::all([rule.clone()]).answers(Answers::new().refuse_with(problem_json));
     thread::spawn(move || watch(&path, text, &rule, &plans));
 
     // The layer that is added last is the outermost: customers are known before they are limited.

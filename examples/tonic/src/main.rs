@@ -27,7 +27,7 @@ mod listen;
 use std::env;
 
 use anyhow::{Result, bail};
-use limiter_tower::{ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer};
+use limiter_tower::{Answers, ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer};
 use listen::listen;
 use tonic::{
     Code,
@@ -56,7 +56,7 @@ async fn serve() -> Result<()> {
     let policy = Policy::gcra("default", Quota::per_minute(12).with_burst(3));
     let limiter = MemoryLimiter::new(policy);
     // tonic inserts the peer's address into each request. With `grpc`, refusals have a gRPC status.
-    let layer = RateLimitLayer::new(limiter, ClientIp::peer()).grpc();
+    let layer = RateLimitLayer::new(limiter, ClientIp::peer()).answers(Answers::new().grpc());
 
     let (listener, address) = listen(50051).await?;
     println!("  cargo run -p example-tonic -- client http://{address}");

@@ -53,7 +53,7 @@ use http_body_util::BodyExt;
 use limiter_core::InFlightLimiter;
 use limiter_redis::RedisInFlight;
 use limiter_tower::{
-    InFlight, InFlightRule, RateLimitLayer,
+    InFlight, InFlightLayer, InFlightRule,
     in_flight::{HoldGuard, RequestPermit},
     key::{HeaderKey, MaybeKey},
 };
@@ -72,7 +72,7 @@ async fn main() -> Result<()> {
         .route("/upload", put(upload))
         .route("/socket", any(socket))
         .route("/report", post(report))
-        .layer(RateLimitLayer::only_in_flight(rule));
+        .layer(InFlightLayer::all([rule]));
 
     let (listener, address) = listen(3000).await?;
     println!("  curl -si -T Cargo.toml -H 'x-user: alice' http://{address}/upload");

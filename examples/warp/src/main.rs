@@ -46,7 +46,9 @@ async fn main() -> Result<()> {
     let layer = RateLimitLayer::all([rule.clone()])
         // Inserts the decisions into the request, where a filter reads them.
         .decisions()
-        .skip(|head| head.path() == "/health");
+        .skip(|head| head.path() == "/health")
+        // A refusal can't have warp's body.
+        .any_body();
     let hello = warp::path!("hello" / String)
         .and(warp::ext::get::<Decisions>())
         .map(move |name, decisions| greeting(name, &decisions, &rule));

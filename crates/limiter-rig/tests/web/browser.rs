@@ -13,7 +13,7 @@ use std::{
 use axum::{Router, response::Html, routing::get};
 use http::{HeaderName, header::CONTENT_TYPE};
 use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_tower::{RateLimitLayer, headers::Headers, key::FixedKey};
+use limiter_tower::{Answers, RateLimitLayer, headers::Headers, key::FixedKey};
 use tokio::{net::TcpListener, process::Command, task::AbortHandle, time::timeout};
 use tower_http::cors::{Any, CorsLayer};
 
@@ -70,7 +70,8 @@ async fn assert_seen(page: &str, exposed: &[HeaderName], expected: &str) {
     let policy = Policy::gcra("default", Quota::per_hour(2));
     // Its clock does not move.
     let limiter = MemoryLimiter::builder(policy).clock(ManualClock::new()).build().unwrap();
-    let limits = RateLimitLayer::new(limiter.clone(), FixedKey::new("all")).grpc();
+    let limits =
+        RateLimitLayer::new(limiter.clone(), FixedKey::new("all")).answers(Answers::new().grpc());
     let cors = CorsLayer::new()
         .allow_origin(Any)
         .allow_headers([HeaderName::from_static("x-page"), CONTENT_TYPE])

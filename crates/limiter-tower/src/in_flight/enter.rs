@@ -6,11 +6,11 @@ use limiter_core::Key;
 
 use super::{
     HoldGuard, InFlightRule,
-    ask::{InFlightAsk, admitted, refused},
+    ask::{Ask, decide},
 };
 use crate::{
     key::Head,
-    observe::{Outcome, log},
+    observe::log,
     respond::{Reason, Refused},
 };
 
@@ -76,26 +76,15 @@ impl<'r> Enter<'r> {
                 log::limit_needs_request(rule.name());
                 return Err(Refused::new(None, Reason::Misconfigured));
             }
-            Some(key) => Some(InFlightAsk::new(rule, key, rule.limit())),
-            None => rule.asked(head).map_err(|missing| {
-                rule.report_not_asked(Outcome::Rejected);
-                Refused::new(None, Reason::Rejected(missing))
-            })?,
+            Some(key) => Some(Ask::new(rule, key, rule.limit())),
+            None => Ask::of(rule, head)?,
         };
-        let Some(mut ask) = ask else {
-            rule.report_not_asked(Outcome::Bypassed);
-            return Ok(HoldGuard::new(None));
+        let Some(ask) = ask else { return Ok(HoldGuard::new(None)) };
+        let ask = match limit {
+            Some(limit) => ask.under(limit),
+            None => ask,
         };
-        if let Some(limit) = limit {
-            ask = ask.under(limit);
-        }
-        let entered = ask.enter().await;
-        ask.entered(entered);
-        let asks = vec![ask];
-        match refused(&asks) {
-            Some(refused) => Err(refused),
-            None => Ok(HoldGuard::new(admitted(asks).0)),
-        }
+        Ok(HoldGuard::new(decide(vec![ask], head).await?.permits))
     }
 }
 

@@ -11,7 +11,7 @@ use super::permits::{Permits, RulePermit};
 
 /// The permits of a request, for a handler whose work goes on after the response.
 ///
-/// A layer with [`in_flight`](crate::RateLimitLayer::in_flight) rules inserts it into the extensions of requests. It does
+/// An [`InFlightLayer`](crate::InFlightLayer) inserts it into the extensions of requests. It does
 /// not hold the permits itself, so cloned extensions keep nothing. With nested layers it stands for the permits of all of
 /// them. With the feature `axum` it is an extractor.
 ///
@@ -71,22 +71,22 @@ impl HoldGuard {
     }
 
     /// Returns whether a permit does not count any more, although it is held: the store could not be reached for too
-    /// long, or it was held [too long](crate::InFlightRule::max_hold).
+    /// long, or it was held [too long](crate::InFlightRule::max_age).
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.enforced().any(RulePermit::is_lost)
+        self.enforced().any(|permit| permit.is_lost())
     }
 
-    /// Waits until a permit is lost; for ever, if none can be. Work that must not exceed the limit is dropped then.
+    /// Waits until the store has lost a permit; for ever, if none can be lost. Work that must not exceed the limit is dropped then.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut lost: Vec<_> = self.enforced().map(RulePermit::lost).collect();
+        let mut lost: Vec<_> = self.enforced().map(|permit| permit.lost()).collect();
         poll_fn(move |cx| {
             let is_lost = lost.iter_mut().any(|lost| lost.as_mut().poll(cx).is_ready());
             if is_lost { Poll::Ready(()) } else { Poll::Pending }
         })
     }
 
-    fn enforced(&self) -> impl Iterator<Item = &RulePermit> {
+    fn enforced(&self) -> impl Iterator<Item = &Arc<RulePermit>> {
         let permits = self.held.iter().flat_map(|permits| &permits.of_rules);
         permits.filter(|permit| !permit.is_shadow)
     }
@@ -102,7 +102,7 @@ impl<S: Sync> axum::extract::FromRequestParts<S> for RequestPermit {
     ) -> Result<Self, Self::Rejection> {
         parts.extensions.get().cloned().ok_or((
             http::StatusCode::INTERNAL_SERVER_ERROR,
-            "the request has no permit: add an `InFlightRule` to a `RateLimitLayer` around this route",
+            "the request has no permit: add an `InFlightLayer` around this route",
         ))
     }
 }

@@ -2,31 +2,33 @@
 
 use std::{
     fmt,
-    future::{Future, poll_fn},
+    future::Future,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    task::Poll,
 };
 
 use limiter_core::{InFlightPermit, Key};
 
 use super::{
     InFlightRule,
-    event::InFlightEventKind,
-    signal::{Progress, Signal, Watcher},
+    age::{Aged, Place},
 };
-use crate::{rule::Flag, settle::spawn_on_tokio};
+use crate::{
+    key::Head,
+    observe::{Event, Outcome, log},
+    rule::Flag,
+};
 
 /// The permit of one rule. It is given back when this is dropped.
 pub(crate) struct RulePermit {
     pub(super) rule: InFlightRule,
-    /// For the observers. `None` if there are none.
+    /// For observers. `None` if there are none.
     key: Option<Key<'static>>,
     pub(super) is_shadow: bool,
     /// `None` once it was given back because it was held too long.
     permit: Mutex<Option<InFlightPermit>>,
-    /// What ends the task that waits for the longest hold, if the rule has one.
-    signal: Option<Arc<Signal>>,
+    /// Its place among the rule's, if permits have a longest age.
+    place: Option<Place>,
     loss_reported: Flag,
 }
 
@@ -34,27 +36,23 @@ pub(crate) struct RulePermit {
 /// body, or of what a handler holds.
 #[derive(Debug)]
 pub(crate) struct Permits {
-    pub(super) of_rules: Box<[RulePermit]>,
+    pub(super) of_rules: Box<[Arc<RulePermit>]>,
 }
 
 impl Permits {
     /// Returns the permits of a request, `None` if there are none.
-    pub(crate) fn new(of_rules: Vec<RulePermit>) -> Option<Arc<Self>> {
-        if of_rules.is_empty() {
-            return None;
-        }
-        let permits = Arc::new(Self { of_rules: of_rules.into() });
-        for (place, permit) in permits.of_rules.iter().enumerate() {
-            permit.start_max_hold(Arc::downgrade(&permits), place);
-        }
-        Some(permits)
+    pub(super) fn new(of_rules: Vec<Arc<RulePermit>>) -> Option<Arc<Self>> {
+        let of_rules: Box<[_]> = of_rules.into();
+        (!of_rules.is_empty()).then(|| Arc::new(Self { of_rules }))
     }
 
     /// Reports that the response has switched protocols and that nothing holds the permits.
-    pub(crate) fn report_upgrade(&self) {
+    pub(super) fn report_upgrade(&self) {
         for permit in &self.of_rules {
-            permit.rule.live().log_upgrade();
-            permit.report(InFlightEventKind::UpgradeNotHeld);
+            if permit.rule.settings.shared.upgrade_logged.turn_on() {
+                log::upgrade_without_hold(permit.rule.name());
+            }
+            permit.report(Outcome::UpgradeNotHeld);
         }
     }
 }
@@ -65,16 +63,17 @@ impl RulePermit {
         key: &Key<'_>,
         is_shadow: bool,
         permit: InFlightPermit,
-    ) -> Self {
-        rule.live().taken();
-        Self {
+    ) -> Arc<Self> {
+        rule.taken();
+        let is_observed = rule.spec().observer.is_some();
+        Arc::new_cyclic(|this| Self {
             rule: rule.clone(),
-            key: rule.is_observed().then(|| Key::from(key).into_owned()),
+            key: is_observed.then(|| Key::from(key).into_owned()),
             is_shadow,
             permit: Mutex::new(Some(permit)),
-            signal: rule.settings.max_hold.as_ref().map(|_| Arc::default()),
+            place: rule.settings.ages.as_ref().map(|ages| ages.add(key, Weak::<Self>::clone(this))),
             loss_reported: Flag::default(),
-        }
+        })
     }
 
     /// Returns whether the permit does not count any more, although the work has not ended.
@@ -84,72 +83,28 @@ impl RulePermit {
 
     /// Returns whether the permit can be lost at all.
     pub(super) fn can_be_lost(&self) -> bool {
-        self.signal.is_some() || self.lock().as_ref().is_none_or(InFlightPermit::can_be_lost)
+        self.place.is_some() || self.lock().as_ref().is_none_or(InFlightPermit::can_be_lost)
     }
 
-    /// Returns a future that is ready once the permit is lost.
+    /// Returns a future that is ready once the store has lost the permit.
     pub(super) fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let mut of_store = self.lock().as_ref().map(|permit| Box::pin(permit.lost()));
-        let mut watcher = self.signal.as_ref().map(Signal::watch);
-        Box::pin(poll_fn(move |cx| {
-            let is_too_long =
-                |watcher: &mut Watcher| watcher.poll(cx) == Poll::Ready(Progress::TooLong);
-            match &mut of_store {
-                _ if watcher.as_mut().is_some_and(is_too_long) => Poll::Ready(()),
-                Some(lost) => lost.as_mut().poll(cx),
-                None => Poll::Pending,
-            }
-        }))
+        match &*self.lock() {
+            Some(permit) => Box::pin(permit.lost()),
+            None => Box::pin(std::future::ready(())),
+        }
     }
 
     /// Reports that the permit is lost, once. That it was held too long is reported when that happens.
     pub(super) fn report_loss(&self) {
-        let is_too_long = self.signal.as_ref().is_some_and(|it| it.get() == Progress::TooLong);
-        if !is_too_long && self.loss_reported.turn_on() {
-            self.report(InFlightEventKind::Lost);
+        if self.loss_reported.turn_on() {
+            log::permit_lost(self.rule.name(), Outcome::PermitLost.name());
+            self.report(Outcome::PermitLost);
         }
     }
 
-    fn report(&self, kind: InFlightEventKind) {
-        self.rule.report_permit(kind, self.key.as_ref());
-    }
-
-    /// Starts a task that gives the permit back once it was held too long. It ends with the permit.
-    fn start_max_hold(&self, permits: Weak<Permits>, place: usize) {
-        let (Some(signal), Some(max)) = (&self.signal, &self.rule.settings.max_hold) else {
-            return;
-        };
-        let (mut watcher, timer) = (signal.watch(), Arc::clone(&max.timer));
-        let until = timer.now().saturating_add(max.hold);
-        let task = async move {
-            let mut slept = timer.sleep_until(until);
-            let is_over = poll_fn(|cx| match watcher.poll(cx) {
-                Poll::Ready(_) => Poll::Ready(false),
-                Poll::Pending => slept.as_mut().poll(cx).map(|()| true),
-            });
-            if is_over.await
-                && let Some(permits) = permits.upgrade()
-                && let Some(permit) = permits.of_rules.get(place)
-            {
-                permit.end_hold();
-            }
-        };
-        match &self.rule.settings.spawn {
-            Some(spawn) => spawn(Box::pin(task)),
-            None => spawn_on_tokio(task),
-        }
-    }
-
-    /// Gives the permit back before the work has ended.
-    fn end_hold(&self) {
-        // First, so that nothing takes it for a loss by the store.
-        if let Some(signal) = &self.signal {
-            signal.set(Progress::TooLong);
-        }
-        let Some(permit) = self.lock().take() else { return };
-        drop(permit);
-        self.rule.live().given_back();
-        self.report(InFlightEventKind::HeldTooLong);
+    fn report(&self, outcome: Outcome) {
+        let event = self.rule.event(outcome, Head::empty());
+        self.rule.spec().report(&Event { key: self.key.as_ref(), ..event });
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<InFlightPermit>> {
@@ -157,15 +112,27 @@ impl RulePermit {
     }
 }
 
+impl Aged for RulePermit {
+    fn end_hold(&self) {
+        let Some(permit) = self.lock().take() else { return };
+        // Nothing takes it for a loss by the store.
+        self.loss_reported.set(true);
+        drop(permit);
+        self.rule.given_back();
+        log::permit_lost(self.rule.name(), Outcome::HeldTooLong.name());
+        self.report(Outcome::HeldTooLong);
+    }
+}
+
 impl Drop for RulePermit {
     fn drop(&mut self) {
-        if let Some(signal) = &self.signal {
-            signal.set(Progress::Ended);
+        if let (Some(ages), Some(place)) = (&self.rule.settings.ages, &self.place) {
+            ages.remove(place);
         }
         let Some(permit) = self.lock().take() else { return };
         let is_lost = permit.is_lost();
         drop(permit);
-        self.rule.live().given_back();
+        self.rule.given_back();
         if is_lost {
             self.report_loss();
         }

@@ -26,14 +26,14 @@ impl fmt::Display for PermitLost {
 impl error::Error for PermitLost {}
 
 /// Holds the permits of a request while its future or its body exists.
-pub(crate) struct Hold {
-    pub(crate) permits: Arc<Permits>,
+pub(super) struct Hold {
+    pub(super) permits: Arc<Permits>,
     /// The permits that can be lost, by their places. The lock is never taken: it makes the futures `Sync`.
     lost: Mutex<Vec<(usize, Lost)>>,
 }
 
 impl Hold {
-    pub(crate) fn new(permits: Arc<Permits>) -> Self {
+    pub(super) fn new(permits: Arc<Permits>) -> Self {
         let of_rules = permits.of_rules.iter().enumerate();
         let can_be_lost = of_rules.filter(|(_, permit)| !permit.is_shadow && permit.can_be_lost());
         let lost = can_be_lost.map(|(place, permit)| (place, permit.lost())).collect();
@@ -41,14 +41,14 @@ impl Hold {
     }
 
     /// Returns whether a strict rule ends the request when its permit is lost.
-    pub(crate) fn is_strict(&mut self) -> bool {
+    pub(super) fn is_strict(&mut self) -> bool {
         let Self { permits, lost } = self;
         let lost = lost.get_mut().unwrap_or_else(PoisonError::into_inner);
         lost.iter().any(|(place, _)| permits.is_strict(*place))
     }
 
     /// Reports the permits that are lost, and returns whether the request must end because of it.
-    pub(crate) fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(super) fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
         let Self { permits, lost } = self;
         let mut must_end = false;
         lost.get_mut().unwrap_or_else(PoisonError::into_inner).retain_mut(|(place, lost)| {

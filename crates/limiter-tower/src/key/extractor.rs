@@ -15,10 +15,31 @@ pub enum KeySource {
     /// The client can choose it, because nothing verifies what it is made of.
     ///
     /// Such a key limits nobody by itself, since a client has a new allowance with each new key, and it may be another
-    /// client's key. So a layer accepts it only beside a rule with another key.
+    /// client's key. So a layer accepts it only beside a rule with a key of the client's own.
     Chosen,
+    /// The client can choose a part of it, and another part is its own: an account and the address that asks for it.
+    ///
+    /// No client reaches another one's key, and each can have any number of them. So a layer accepts it beside a rule with
+    /// a key of the client's own, as a chosen one, and lets a rule block it.
+    Partly,
     /// Many clients share it, such as the key of a whole service or of a route.
     Shared,
+}
+
+impl KeySource {
+    /// Returns whether a client can have any number of keys.
+    pub(crate) const fn is_chosen(self) -> bool {
+        matches!(self, Self::Chosen | Self::Partly)
+    }
+
+    /// Returns the place of a rule among those that are asked: the client's own keys first.
+    pub(crate) const fn order(self) -> u8 {
+        match self {
+            Self::Own => 0,
+            Self::Chosen | Self::Partly => 1,
+            Self::Shared => 2,
+        }
+    }
 }
 
 /// Finds a key in every request.

@@ -231,6 +231,10 @@ fn marked(branch: u32, key: Key<'_>) -> Key<'_> {
 fn either(one: KeySource, other: KeySource) -> KeySource {
     match (one, other) {
         (KeySource::Chosen, _) | (_, KeySource::Chosen) => KeySource::Chosen,
+        (KeySource::Partly, KeySource::Shared) | (KeySource::Shared, KeySource::Partly) => {
+            KeySource::Chosen
+        }
+        (KeySource::Partly, _) | (_, KeySource::Partly) => KeySource::Partly,
         (KeySource::Shared, _) | (_, KeySource::Shared) => KeySource::Shared,
         (KeySource::Own, KeySource::Own) => KeySource::Own,
     }

@@ -8,11 +8,13 @@ use super::{
 };
 use crate::head::Head;
 
-/// Returns the source of a key with several parts: chosen if a part is, else the client's own if a part is.
+/// Returns the source of a key with several parts.
 fn of_parts(sources: &[KeySource]) -> KeySource {
     let has = |source| sources.contains(&source);
-    match (has(KeySource::Chosen), has(KeySource::Own)) {
-        (true, _) => KeySource::Chosen,
+    let is_own = has(KeySource::Own) || has(KeySource::Partly);
+    match (sources.iter().any(|source| source.is_chosen()), is_own) {
+        (true, true) => KeySource::Partly,
+        (true, false) => KeySource::Chosen,
         (false, true) => KeySource::Own,
         (false, false) => KeySource::Shared,
     }

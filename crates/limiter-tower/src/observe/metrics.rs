@@ -1,8 +1,8 @@
 //! Metrics by the facade `metrics`: see `docs/guide/metrics.md`.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use limiter_core::{Decision, Error, ErrorKind, Occupancy, Source};
+use limiter_core::{Decision, ErrorKind, Occupancy, Source};
 use metrics::{SharedString, counter, gauge, histogram};
 
 use super::{Event, Outcome};
@@ -10,34 +10,19 @@ use super::{Event, Outcome};
 /// A key that has used more of its limit than this is near it.
 const NEAR: f64 = 0.9;
 
-/// Records what one rule did with one request.
+/// Records an event of a rule.
 ///
 /// The handles are not kept from one request to the next: they would stay bound to the recorder that
 /// was installed when they were made, or to none.
 pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
     // The rule's name, and not that of a customer's own policy: there are only so many rules.
     let policy = label(rule);
-    record_request(&policy, event.outcome, event.store, event.elapsed, event.error);
-    let Some(decision) = event.decision else { return };
-    match decision.source() {
-        // Its usage is a placeholder.
-        Source::FullTable => record_full_table(policy, event.outcome),
-        Source::Local => {
-            record_usage(&policy, decision);
-            record_local(policy, event.outcome);
-        }
-        _ => record_usage(&policy, decision),
+    let Event { outcome, store, elapsed, error, decision, occupancy, .. } = *event;
+    if outcome.is_of_permit() {
+        counter!("ratelimit_in_flight_events_total", "policy" => policy, "event" => outcome.name())
+            .increment(1);
+        return;
     }
-}
-
-/// Records what every kind of rule has in common.
-fn record_request(
-    policy: &SharedString,
-    outcome: Outcome,
-    store: &'static str,
-    elapsed: Option<Duration>,
-    error: Option<&Error>,
-) {
     counter!("ratelimit_requests_total", "policy" => policy.clone(), "result" => outcome.name())
         .increment(1);
     if let Some(elapsed) = elapsed {
@@ -48,19 +33,12 @@ fn record_request(
         counter!("ratelimit_store_errors_total", "policy" => policy.clone(), "kind" => name(error.kind()))
             .increment(1);
     }
-}
-
-/// Records what a limit on requests in flight did with one request.
-pub(crate) fn record_in_flight(
-    rule: &Arc<str>,
-    outcome: Outcome,
-    store: &'static str,
-    elapsed: Option<Duration>,
-    answer: Result<Option<Occupancy>, &Error>,
-) {
-    let policy = label(rule);
-    record_request(&policy, outcome, store, elapsed, answer.err());
-    match answer.ok().flatten().map(Occupancy::source) {
+    let source = decision.map(Decision::source).or_else(|| occupancy.map(Occupancy::source));
+    if let Some(decision) = decision.filter(|_| source != Some(Source::FullTable)) {
+        record_usage(&policy, decision);
+    }
+    match source {
+        // Its usage is a placeholder.
         Some(Source::FullTable) => record_full_table(policy, outcome),
         Some(Source::Local) => record_local(policy, outcome),
         _ => {}
@@ -86,12 +64,6 @@ pub(crate) fn in_flight_taken(rule: &Arc<str>) {
 /// Records that this process holds a permit less.
 pub(crate) fn in_flight_given_back(rule: &Arc<str>) {
     gauge!("ratelimit_in_flight", "policy" => label(rule)).decrement(1.0);
-}
-
-/// Records what became of a permit.
-pub(crate) fn record_permit(rule: &Arc<str>, event: &'static str) {
-    counter!("ratelimit_in_flight_events_total", "policy" => label(rule), "event" => event)
-        .increment(1);
 }
 
 fn label(rule: &Arc<str>) -> SharedString {

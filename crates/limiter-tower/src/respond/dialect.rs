@@ -152,13 +152,18 @@ struct Strictest {
 }
 
 impl ResponseFields {
-    /// Adds the fields to those of inner layers.
-    pub(crate) fn append_to(self, headers: &mut HeaderMap) {
+    /// Returns whether some may replace those of an inner layer.
+    pub(crate) const fn overwrites(&self) -> bool {
+        self.single.is_some()
+    }
+
+    /// Adds the fields to those of inner layers. `is_refusal` if one of these made the response: its single values stay.
+    pub(crate) fn append_to(self, headers: &mut HeaderMap, is_refusal: bool) {
         if let Some(Lists { policies, members }) = self.lists {
             headers.append(RATELIMIT_POLICY, policies);
             headers.append(RATELIMIT, members);
         }
-        if let Some(single) = self.single {
+        if let Some(single) = self.single.filter(|_| !is_refusal) {
             single.insert_into(headers);
         }
     }
@@ -188,8 +193,7 @@ impl Strictest {
             return true;
         };
         let key = |remaining, reset: Option<u64>| (remaining, Reverse(reset.unwrap_or(u64::MAX)));
-        let is_refusal = headers.contains_key(RETRY_AFTER);
-        !is_refusal && key(self.remaining, self.reset) < key(inner, reported(reset))
+        key(self.remaining, self.reset) < key(inner, reported(reset))
     }
 }
 

@@ -1,23 +1,30 @@
 //! Bodies of refusals for HTTP clients.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 #[cfg(feature = "axum")]
 use super::Refused;
-use super::{Reason, Refusal};
+use super::{Reason, Refusal, refusal::QUOTA};
 
 /// Returns a refusal as plain text. The default.
 #[must_use]
 pub fn text(refusal: &Refusal<'_>) -> Response<Bytes> {
-    let body = match refusal.message() {
-        std::borrow::Cow::Borrowed(QUOTA) => Bytes::from_static(b"rate limit exceeded\n"),
-        message => format!("{message}\n").into(),
-    };
-    response(refusal, "text/plain; charset=utf-8", body)
+    match refusal.message() {
+        Cow::Borrowed(QUOTA) => text_of_quota(),
+        message => response(refusal.status(), TEXT, format!("{message}\n").into()),
+    }
 }
 
-const QUOTA: &str = "rate limit exceeded";
+/// Returns the refusal by a quota as plain text.
+pub(super) fn text_of_quota() -> Response<Bytes> {
+    let body = Bytes::from_static(b"rate limit exceeded\n");
+    response(StatusCode::TOO_MANY_REQUESTS, TEXT, body)
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Returns a refusal as problem details ([RFC 9457]), with the problem types of
 /// [draft-ietf-httpapi-ratelimit-headers-11].
@@ -33,10 +40,11 @@ const QUOTA: &str = "rate limit exceeded";
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};
-/// use limiter_tower::{ClientIp, RateLimitLayer, refusal::problem_json};
+/// use limiter_tower::{Answers, ClientIp, RateLimitLayer, refusal::problem_json};
 ///
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
-/// let layer = RateLimitLayer::new(limiter, ClientIp::peer()).refuse_with(problem_json);
+/// let answers = Answers::new().refuse_with(problem_json);
+/// let layer = RateLimitLayer::new(limiter, ClientIp::peer()).answers(answers);
 /// ```
 ///
 /// [RFC 9457]: https://www.rfc-editor.org/rfc/rfc9457
@@ -79,19 +87,19 @@ pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
         body += &format!(",\"violated-policies\":[{}]", violated.join(","));
     }
     body.push('}');
-    response(refusal, "application/problem+json", body.into())
+    response(refusal.status(), "application/problem+json", body.into())
 }
 
 #[cfg(feature = "axum")]
 impl axum::response::IntoResponse for Refused {
     fn into_response(self) -> axum::response::Response {
-        self.respond(text).map(axum::body::Body::from)
+        super::Answers::new().respond(crate::key::Head::empty(), &self).map(axum::body::Body::from)
     }
 }
 
-fn response(refusal: &Refusal<'_>, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+fn response(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
-    *response.status_mut() = refusal.status();
+    *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }

@@ -18,7 +18,8 @@ use crate::{
 /// Why a request is not admitted.
 ///
 /// A [rule](crate::Rule) that is asked in a handler returns it as an error. With the feature `axum` it is a response:
-/// that of [`text`](crate::refusal::text). [`respond`](Self::respond) returns another one.
+/// that of [`text`](crate::refusal::text). [`Answers::respond`](crate::Answers::respond) returns another one. With the
+/// feature `tonic` it becomes a `tonic::Status`.
 #[derive(Clone, Debug)]
 pub struct Refused(Box<Inner>);
 
@@ -49,7 +50,7 @@ pub enum Reason {
 }
 
 /// A request that is not admitted, and why: what a closure given to
-/// [`RateLimitLayer::refuse_with`](crate::RateLimitLayer::refuse_with) responds to. The layer adds the header fields.
+/// [`Answers::refuse_with`](crate::Answers::refuse_with) responds to. The layer adds the header fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal<'r> {
     head: Head<'r>,
@@ -69,7 +70,10 @@ impl Reason {
             | Outcome::Delayed
             | Outcome::ShadowDenied
             | Outcome::Bypassed
-            | Outcome::ErrorAllowed => Self::Unavailable,
+            | Outcome::ErrorAllowed
+            | Outcome::PermitLost
+            | Outcome::HeldTooLong
+            | Outcome::UpgradeNotHeld => Self::Unavailable,
         }
     }
 }
@@ -94,19 +98,6 @@ impl Refused {
             }
         }
         Some(Self::new(plan, Reason::Quota(decisions.into_iter().collect())))
-    }
-
-    /// Returns the response to the client that `respond` returns, such as
-    /// [`problem_json`](crate::refusal::problem_json), with the field `Retry-After`.
-    #[must_use]
-    pub fn respond(
-        &self,
-        respond: impl Fn(&Refusal<'_>) -> http::Response<bytes::Bytes>,
-    ) -> http::Response<bytes::Bytes> {
-        let refusal = Refusal::new(Head::empty(), self);
-        let mut response = respond(&refusal);
-        super::add_common_fields(&refusal, response.headers_mut());
-        response
     }
 
     /// Returns why the request is not admitted.
@@ -175,6 +166,14 @@ impl Refused {
         self.retry_after().map(whole_seconds)
     }
 
+    /// Returns whether clients must not see which limit has refused the request: then all refusals are alike.
+    fn is_hidden(&self) -> bool {
+        let is_hidden = |disclosure| disclosure == Disclosure::None;
+        self.all_decisions().is_some()
+            && self.decisions().all(|it| is_hidden(it.disclosure))
+            && self.in_flight().all(|it| is_hidden(it.disclosure))
+    }
+
     /// Returns whether the key is blocked, as far as clients may see it.
     pub(super) fn is_blocked(&self) -> bool {
         self.disclosed().any(|decided| decided.is_blocked)
@@ -214,7 +213,8 @@ impl Refused {
             Reason::Quota(_) if self.never_fits() => {
                 "the request costs more than the rate limit can admit".into()
             }
-            Reason::Quota(_) => "rate limit exceeded".into(),
+            Reason::InFlight(_) if self.is_hidden() => QUOTA.into(),
+            Reason::Quota(_) => QUOTA.into(),
             Reason::InFlight(_) => "too many requests in flight".into(),
             Reason::PermitLost => "the request has lost its permit".into(),
             Reason::Unavailable => "the rate limit can't be checked now".into(),
@@ -228,6 +228,9 @@ impl Refused {
         }
     }
 }
+
+/// The reason of a refusal by a quota. As the text of `text_of_quota` has it.
+pub(super) const QUOTA: &str = "rate limit exceeded";
 
 /// Returns the longest wait of refusals, `None` if one of them is for ever.
 fn longest_wait<'d>(mut refused: impl Iterator<Item = &'d PolicyDecision>) -> Option<Duration> {

@@ -1,11 +1,12 @@
-//! What all clones of a rule share, and a program changes while requests are served.
+//! What all clones of a rule share, of either kind.
 
 use std::{
     borrow::Cow,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
+    time::Instant,
 };
 
 use arc_swap::ArcSwap;
@@ -13,32 +14,49 @@ use arc_swap::ArcSwap;
 use super::Mode;
 use crate::{observe::watch::StoreWatch, plan::Plan};
 
-/// What all clones of a rule share.
+/// What all clones of a rule share, and a program changes while requests are served.
 pub(crate) struct Live {
     /// The name that its policy had at first.
     pub(crate) name: Arc<str>,
-    pub(crate) plan: LivePlan,
-    pub(crate) mode: LiveMode,
-    pub(crate) store: StoreWatch,
+    mode: AtomicU8,
+    store: StoreWatch,
     /// Whether a fault of the server that leaves requests without a key was logged.
     pub(crate) missing_key_logged: Flag,
     /// Whether a configuration error of the limiter was logged.
     pub(crate) misconfiguration_logged: Flag,
-    /// How many refunds, later charges and strikes could not be sent.
-    pub(crate) unsent: AtomicU64,
+    /// Whether the mode, the plan, or a layer's switch was ever set: a rule of which that is not so has a fast path.
+    pub(crate) was_changed: Flag,
 }
 
 impl Live {
-    pub(crate) fn new(plan: Plan) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self {
-            name: plan.policy().name().into(),
-            plan: LivePlan::new(plan),
-            mode: LiveMode::default(),
+            name: name.into(),
+            mode: AtomicU8::new(Mode::ENFORCE.percent()),
             store: StoreWatch::default(),
             missing_key_logged: Flag::default(),
             misconfiguration_logged: Flag::default(),
-            unsent: AtomicU64::new(0),
+            was_changed: Flag::default(),
         }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        Mode::of_percent(self.mode.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode.percent(), Ordering::Relaxed);
+        self.was_changed.set(true);
+    }
+
+    /// Notes that the store failed, and returns whether an outage begins with it.
+    pub(crate) fn store_failed(&self) -> bool {
+        self.store.failed(Instant::now())
+    }
+
+    /// Notes that the store answered, and returns whether an outage is over with it.
+    pub(crate) fn store_answered(&self) -> bool {
+        self.store.answered(Instant::now)
     }
 }
 
@@ -55,6 +73,11 @@ impl LivePlan {
         Self { configured: plan, swapped: OnceLock::new() }
     }
 
+    /// Returns the plan that was configured.
+    pub(crate) const fn configured(&self) -> &Plan {
+        &self.configured
+    }
+
     /// Returns the plan, which is not copied as long as none was set.
     pub(crate) fn get(&self) -> Cow<'_, Plan> {
         match self.swapped.get() {
@@ -66,29 +89,6 @@ impl LivePlan {
     pub(crate) fn set(&self, plan: Plan) {
         let plan = Arc::new(plan);
         self.swapped.get_or_init(|| ArcSwap::new(Arc::clone(&plan))).store(plan);
-    }
-}
-
-/// The mode of a rule.
-pub(crate) struct LiveMode(AtomicU8);
-
-impl LiveMode {
-    pub(crate) const fn new(mode: Mode) -> Self {
-        Self(AtomicU8::new(mode.percent()))
-    }
-
-    pub(crate) fn get(&self) -> Mode {
-        Mode::of_percent(self.0.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn set(&self, mode: Mode) {
-        self.0.store(mode.percent(), Ordering::Relaxed);
-    }
-}
-
-impl Default for LiveMode {
-    fn default() -> Self {
-        Self::new(Mode::ENFORCE)
     }
 }
 

@@ -15,7 +15,7 @@ impl Rule {
     /// Returns the rule's name: the one that its policy had at first.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.live().name
+        self.spec().name()
     }
 
     /// Returns the policy that is enforced: that of the plan of a rule [under](Self::under) one, and else the rule's own.
@@ -32,27 +32,28 @@ impl Rule {
     ///
     /// As [`Limiter::with_policy`](limiter_core::Limiter::with_policy). The rule stays as it was.
     pub fn set_policy(&self, policy: &Policy) -> Result<(), Error> {
-        self.set_plan(self.live().plan.get().with_policy(policy)?);
+        self.set_plan(self.live_plan().with_policy(policy)?);
         Ok(())
     }
 
     /// Sets the plan in all clones.
     pub(crate) fn set_plan(&self, plan: Plan) {
-        self.live().plan.get().log_resets_by(self.name(), &plan);
-        self.live().plan.set(plan);
+        self.live_plan().log_resets_by(self.name(), &plan);
+        self.shared().plan.set(plan);
+        self.spec().live.was_changed.set(true);
     }
 
     /// Returns for which keys the rule is enforced.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.live().mode.get()
+        self.spec().live.mode()
     }
 
     /// Sets for which keys the rule is enforced, in all clones.
     ///
     /// A rule whose key clients choose needs the rule beside it: make that one a shadow only together with it.
     pub fn set_mode(&self, mode: Mode) {
-        self.live().mode.set(mode);
+        self.spec().live.set_mode(mode);
     }
 
     /// Returns the key under which the rule counts a request, for [`peek`](Self::peek) and [`reset`](Self::reset).
@@ -61,7 +62,7 @@ impl Rule {
     ///
     /// [`MissingKey`] if the request has none.
     pub fn key<'r>(&self, head: impl Into<Head<'r>>) -> Result<Key<'r>, MissingKey> {
-        self.settings.key.key(head.into())
+        self.spec().key.key(head.into())
     }
 
     /// Returns how far the permits of `key` are used up, by the rule's [policy](Self::policy). With a store, the answer has
@@ -96,6 +97,6 @@ impl Rule {
     /// In memory they are always executed. Any other is sent by a Tokio task, which needs the feature `tokio`.
     #[must_use]
     pub fn unsent(&self) -> u64 {
-        self.live().unsent.load(Ordering::Relaxed)
+        self.shared().unsent.load(Ordering::Relaxed)
     }
 }

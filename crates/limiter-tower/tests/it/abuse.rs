@@ -133,8 +133,8 @@ async fn a_client_that_disconnects_during_a_check_stays_charged() {
         let key = rules[0].key(&request).unwrap();
         for reset in 1..=OWN {
             let mut call = Box::pin(service.ready().await.unwrap().call(request.clone()));
-            // A pending answer of each store.
-            for _ in 0..=u64::from(!in_memory) {
+            // The first store was asked by the call.
+            if !in_memory {
                 assert!(poll_once(call.as_mut()).is_none());
             }
             drop(call);

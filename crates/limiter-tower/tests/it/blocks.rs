@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::Duration};
 use http::{HeaderName, Request, Response, StatusCode};
 use limiter_core::{Block, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
+    Answers, ClientIp, RateLimitLayer, Rule,
     key::{HeaderKey, MaybeKey},
     refusal::problem_json,
     rule::{Mode, Strike},
@@ -70,7 +70,8 @@ async fn a_blocked_key_charges_no_other_rule_and_is_reported() {
     let (other, _) = limiter("all", 100);
     let rule = Rule::new(blocking, ClientIp::peer()).block(block()).unwrap();
     let all = Rule::new(other, limiter_tower::key::FixedKey::new("all"));
-    let layer = RateLimitLayer::all([all.clone(), rule]).refuse_with(problem_json);
+    let layer =
+        RateLimitLayer::all([all.clone(), rule]).answers(Answers::new().refuse_with(problem_json));
     let service = layer.layer(service_fn(hello));
     assert_eq!(statuses(&service, 4).await, [200, 429, 429, 429]);
     assert_eq!(statuses(&service, 5).await, [429; 5]);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use http::{HeaderName, Request, Response, header::AUTHORIZATION};
 use limiter_core::{Policy, Quota};
 use limiter_tower::{
-    Rule,
+    Answers, Rule,
     key::{Head, HeaderKey, MaybeKey},
     rule::Keep,
     settle::ResponseHead,
@@ -54,11 +54,11 @@ async fn no_query_header_value_or_secret_key_is_printed() {
         });
     let service = layer_of([rule.clone()])
         .observe(move |event| in_event(format!("{event:?}"), format!("{event:#?}")))
-        .refuse_with(move |refusal| {
+        .answers(Answers::new().refuse_with(move |refusal| {
             in_refusal(format!("{refusal:?}"), format!("{refusal:#?}"));
             in_refused(format!("{:?}", **refusal), format!("{:#?}", **refusal));
             Response::new(bytes::Bytes::new())
-        })
+        }))
         .layer(service_fn(async |_: Request<Body>| {
             let response = Response::builder().header("set-cookie", COOKIE);
             Ok::<_, std::convert::Infallible>(response.body(Body::default()).unwrap())

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName};
 use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
 use limiter_tower::{
-    RateLimitLayer, Rule,
+    Answers, RateLimitLayer, Rule,
     headers::{Headers, Reset},
     key::FixedKey,
     refusal::problem_json,
@@ -77,7 +77,7 @@ async fn each_dialect_has_its_fields_and_exposes_them() {
     let has_row: BTreeSet<_> = rows.iter().map(|(dialect, _)| name(*dialect)).collect();
     assert_eq!(has_row, EACH.map(name).into());
     for (dialect, expected) in rows {
-        let layer = gcra("default", Quota::per_minute(1)).headers(dialect);
+        let layer = gcra("default", Quota::per_minute(1)).answers(Answers::new().headers(dialect));
         assert_eq!(names(&headers(&layer).await), expected, "{dialect:?}");
         let refusal = headers(&layer).await;
         let exposed = dialect.exposed();
@@ -91,7 +91,8 @@ async fn each_dialect_has_its_fields_and_exposes_them() {
 #[tokio::test]
 async fn drafts_3_to_6_give_the_reset_in_seconds_from_now() {
     for (dialect, prefix) in [(Headers::RateLimitReset, ""), (X_DELTA, "x-")] {
-        let layer = gcra("default", Quota::per_minute(10).with_burst(2)).headers(dialect);
+        let layer = gcra("default", Quota::per_minute(10).with_burst(2))
+            .answers(Answers::new().headers(dialect));
         for (remaining, reset) in [("1", "6"), ("0", "12"), ("0", "6")] {
             let headers = headers(&layer).await;
             assert_eq!(triple(&headers, prefix), [Some("2"), Some(remaining), Some(reset)]);
@@ -101,7 +102,8 @@ async fn drafts_3_to_6_give_the_reset_in_seconds_from_now() {
 
 #[tokio::test]
 async fn an_epoch_reset_is_a_time_that_is_not_too_early() {
-    let layer = gcra("default", Quota::per_minute(10)).headers(Headers::XRateLimit(Reset::Epoch));
+    let layer = gcra("default", Quota::per_minute(10))
+        .answers(Answers::new().headers(Headers::XRateLimit(Reset::Epoch)));
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let wait = Duration::from_secs(6);
     let earliest = now() + wait;
@@ -125,7 +127,7 @@ async fn single_valued_fields_report_the_most_restrictive_of_several_rules() {
             Rule::new(second, FixedKey::new("second")),
             Rule::new(third, FixedKey::new("third")),
         ])
-        .headers(Headers::RateLimitReset);
+        .answers(Answers::new().headers(Headers::RateLimitReset));
         // Of an hour and a second, 4 are left; the hour recovers last.
         let headers = headers(&layer).await;
         assert_eq!(triple(&headers, ""), [Some("5"), Some("4"), Some("720")], "{order:?}");
@@ -134,9 +136,10 @@ async fn single_valued_fields_report_the_most_restrictive_of_several_rules() {
 
 #[tokio::test]
 async fn single_valued_fields_report_the_most_restrictive_of_nested_layers() {
-    let strict = || gcra("strict", Quota::per_hour(5)).headers(X_DELTA);
-    let loose = || gcra("loose", Quota::per_minute(10)).headers(X_DELTA);
-    let same_but_sooner = || gcra("sooner", Quota::per_second(5)).headers(X_DELTA);
+    let strict = || gcra("strict", Quota::per_hour(5)).answers(Answers::new().headers(X_DELTA));
+    let loose = || gcra("loose", Quota::per_minute(10)).answers(Answers::new().headers(X_DELTA));
+    let same_but_sooner =
+        || gcra("sooner", Quota::per_second(5)).answers(Answers::new().headers(X_DELTA));
     for (inner, outer) in [
         (strict(), loose()),
         (loose(), strict()),
@@ -152,8 +155,9 @@ async fn single_valued_fields_report_the_most_restrictive_of_nested_layers() {
 async fn an_inner_refusal_is_more_restrictive_than_an_outer_admission() {
     // The cost of 4 leaves 2 of the inner layer's permits, and then 0 of the outer one's.
     let inner = limiter_of(Policy::gcra("inner", Quota::per_hour(6))).0;
-    let inner = layer_of([by_address(inner).cost(|_| Cost::of(4))]).headers(X_DELTA);
-    let outer = gcra("outer", Quota::per_second(2)).headers(X_DELTA);
+    let inner = layer_of([by_address(inner).cost(|_| Cost::of(4))])
+        .answers(Answers::new().headers(X_DELTA));
+    let outer = gcra("outer", Quota::per_second(2)).answers(Answers::new().headers(X_DELTA));
     let service = nested(inner, outer);
     send(&service, request_from("192.0.2.1")).await;
     let refusal = send(&service, request_from("192.0.2.1")).await;
@@ -165,7 +169,7 @@ async fn an_inner_refusal_is_more_restrictive_than_an_outer_admission() {
 #[tokio::test]
 async fn a_cost_that_never_fits_has_no_reset() {
     let decision = Decision::refused(Usage::new(10, 10, Duration::ZERO), None);
-    let headers = headers(&deciding(decision).headers(X_DELTA)).await;
+    let headers = headers(&deciding(decision).answers(Answers::new().headers(X_DELTA))).await;
     assert_eq!(triple(&headers, "x-"), [Some("10"), Some("10"), None]);
     assert_eq!(header(&headers, "retry-after"), None);
 }
@@ -180,7 +184,7 @@ async fn disclosure_decides_what_clients_see() {
     for (disclosure, fields, retry_after, has_policy) in rows {
         let (limiter, _) = limiter(Quota::per_minute(1));
         let rule = by_address(limiter).disclose(disclosure);
-        let layer = layer_of([rule]).refuse_with(problem_json);
+        let layer = layer_of([rule]).answers(Answers::new().refuse_with(problem_json));
         let service = layer.layer(service_fn(hello));
         let admitted = send(&service, request_from("192.0.2.1")).await;
         assert_eq!(names(admitted.headers()), fields, "{disclosure:?}");

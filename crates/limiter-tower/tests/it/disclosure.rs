@@ -6,7 +6,9 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, header::CONTENT_TYPE};
 use http_body_util::BodyExt;
 use limiter_core::{Cost, Policy, Quota};
-use limiter_tower::{RateLimitLayer, observe::Decisions, refusal::problem_json, rule::Disclosure};
+use limiter_tower::{
+    Answers, RateLimitLayer, observe::Decisions, refusal::problem_json, rule::Disclosure,
+};
 use tower::{Layer, service_fn};
 
 use crate::{Body, by_address, for_all, header, hello, layer_of, limiter_of, request_from, send};
@@ -42,7 +44,8 @@ async fn an_undisclosed_limit_does_not_report_that_a_cost_never_fits() {
     assert_eq!(header(&never.1, "retry-after"), None);
     assert_eq!(used_up, never);
 
-    let [used_up, never] = refusals(|layer| layer.refuse_with(problem_json), request).await;
+    let [used_up, never] =
+        refusals(|layer| layer.answers(Answers::new().refuse_with(problem_json)), request).await;
     let body = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429}"#;
     assert_eq!(never.2, body);
     assert_eq!(used_up, never);
@@ -53,7 +56,7 @@ async fn an_undisclosed_limit_does_not_report_that_a_cost_never_fits() {
         request.headers_mut().insert(CONTENT_TYPE, "application/grpc".parse().unwrap());
         request
     };
-    let [used_up, never] = refusals(RateLimitLayer::grpc, call).await;
+    let [used_up, never] = refusals(|layer| layer.answers(Answers::new().grpc()), call).await;
     assert_eq!(header(&never.1, "grpc-status"), Some("8"));
     assert_eq!(header(&never.1, "grpc-message"), Some("rate limit exceeded"));
     assert_eq!(header(&never.1, "grpc-retry-pushback-ms"), None);
@@ -72,7 +75,7 @@ async fn an_undisclosed_limit_does_not_report_it_beside_another() {
             _ => Cost::ONE,
         };
         let rules = [secret.cost(cost).disclose(Disclosure::None), public];
-        layer_of(rules).refuse_with(problem_json)
+        layer_of(rules).answers(Answers::new().refuse_with(problem_json))
     };
     let mut refusals = Vec::new();
     for never in [false, true] {

@@ -9,7 +9,7 @@ use std::{
 
 use http::{Request, Response, uri::PathAndQuery};
 use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_tower::{ClientIp, RateLimitLayer};
+use limiter_tower::{Answers, ClientIp, RateLimitLayer};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -38,7 +38,7 @@ fn layer() -> (RateLimitLayer, ManualClock) {
     let clock = ManualClock::new();
     let policy = Policy::gcra("default", Quota::per_minute(1));
     let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
-    (RateLimitLayer::new(limiter, ClientIp::peer()).grpc(), clock)
+    (RateLimitLayer::new(limiter, ClientIp::peer()).answers(Answers::new().grpc()), clock)
 }
 
 /// Returns tonic's health service, which needs no generated code of ours.

@@ -11,11 +11,10 @@ use limiter_core::{
 };
 use limiter_test::fake::Fake;
 use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
+    Answers, ClientIp, RateLimitLayer, Rule,
     key::{FixedKey, HeaderKey, KeyExtractor, MaybeKey},
     refusal::GrpcStatus,
     rule::{Disclosure, OnStoreFailure},
-    service::ResponseBody,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -25,7 +24,7 @@ use crate::for_all;
 
 /// Returns a layer of one permit a minute, with a clock that does not move.
 fn layer(key: impl KeyExtractor + 'static) -> RateLimitLayer {
-    RateLimitLayer::all([rule(key)]).grpc()
+    RateLimitLayer::all([rule(key)]).answers(Answers::new().grpc())
 }
 
 /// Returns the rule of such a layer.
@@ -36,7 +35,7 @@ fn rule(key: impl KeyExtractor + 'static) -> Rule {
 }
 
 /// Sends a gRPC request through the layer.
-async fn call(layer: &RateLimitLayer) -> Response<ResponseBody<Empty<Bytes>>> {
+async fn call(layer: &RateLimitLayer) -> Response<Empty<Bytes>> {
     let service = layer.layer(tower::service_fn(async |_: Request<Empty<Bytes>>| {
         Ok::<_, Infallible>(Response::new(Empty::new()))
     }));
@@ -71,9 +70,11 @@ async fn a_used_up_quota_is_resource_exhausted_and_names_its_policy() {
 
 #[tokio::test]
 async fn a_cost_that_never_fits_is_resource_exhausted_and_asks_for_no_retry() {
-    let status =
-        status(&RateLimitLayer::all([rule(FixedKey::new("all")).cost(|_| Cost::of(2))]).grpc())
-            .await;
+    let status = status(
+        &RateLimitLayer::all([rule(FixedKey::new("all")).cost(|_| Cost::of(2))])
+            .answers(Answers::new().grpc()),
+    )
+    .await;
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(status.message(), "the request costs more than the rate limit can admit");
     assert_eq!(pushback(&status), Some("-1"));
@@ -106,7 +107,7 @@ async fn a_store_that_fails_is_unavailable_for_a_second() {
         LimiterFuture::ready(Err(Error::new(ErrorKind::Unavailable, "no connection")))
     });
     let rule = for_all(limiter).on_store_failure(OnStoreFailure::Deny);
-    let status = status(&RateLimitLayer::all([rule]).grpc()).await;
+    let status = status(&RateLimitLayer::all([rule]).answers(Answers::new().grpc())).await;
     assert_eq!(status.code(), Code::Unavailable);
     assert_eq!(pushback(&status), Some("1000"));
     let details = status.check_error_details().unwrap();
@@ -119,7 +120,8 @@ async fn an_undisclosed_policy_is_not_in_the_details() {
     for (disclosure, wait) in
         [(Disclosure::RetryAfterOnly, Some("60000")), (Disclosure::None, None)]
     {
-        let layer = RateLimitLayer::all([rule(FixedKey::new("all")).disclose(disclosure)]).grpc();
+        let layer = RateLimitLayer::all([rule(FixedKey::new("all")).disclose(disclosure)])
+            .answers(Answers::new().grpc());
         call(&layer).await;
         let status = status(&layer).await;
         assert_eq!(status.code(), Code::ResourceExhausted);
@@ -132,14 +134,16 @@ async fn an_undisclosed_policy_is_not_in_the_details() {
 
 #[tokio::test]
 async fn the_response_to_http_clients_is_not_sent_to_grpc_clients() {
-    let layer = layer(FixedKey::new("all")).refuse_with(|_| Response::new("refused".into()));
+    let answers = Answers::new().grpc().refuse_with(|_| Response::new("refused".into()));
+    let layer = layer(FixedKey::new("all")).answers(answers);
     call(&layer).await;
     assert_eq!(status(&layer).await.code(), Code::ResourceExhausted);
 }
 
 #[tokio::test]
 async fn a_refusal_is_unavailable_by_choice() {
-    let layer = layer(FixedKey::new("all")).grpc_status(GrpcStatus::Unavailable);
+    let layer =
+        layer(FixedKey::new("all")).answers(Answers::new().grpc_status(GrpcStatus::Unavailable));
     let _ = call(&layer).await;
     let status = status(&layer).await;
     assert_eq!((status.code(), pushback(&status)), (Code::Unavailable, Some("60000")));

@@ -57,7 +57,7 @@ fn of_quota() -> (Rule, Limiter) {
 /// Returns a rule with so many places for waiters.
 fn waiting(places: usize) -> (Rule, Limiter, ManualClock) {
     let (limiter, clock) = limiter(DELAYED);
-    let wait = Wait::up_to(STEP * 1_000).queue(places);
+    let wait = Wait::up_to(STEP * 1_000).queue(places).clock(clock.clone());
     let key = FixedKey::new("all");
     (Rule::waiting(limiter.clone(), key, wait), limiter, clock)
 }
@@ -253,7 +253,8 @@ async fn streams_reset_in_the_handler_keep_their_charge() {
 }
 
 #[tokio::test]
-async fn streams_reset_while_they_wait_free_their_places_and_permits() {
+async fn streams_reset_while_they_wait_free_their_permits_and_keep_their_places_until_they_were_due()
+ {
     let test = async {
         let (rule, limiter, clock) = waiting(100);
         let server = Server::start(app().layer(RateLimitLayer::all([rule]))).await;
@@ -265,10 +266,13 @@ async fn streams_reset_while_they_wait_free_their_places_and_permits() {
         until(|| clock.next_wake().is_none()).await;
         assert_eq!(used(&limiter), 600);
 
-        // The place of each is free, and their turns are not used up.
-        let requests = Requests::start(&client, 101);
-        until(|| requests.answered() == [0, 1]).await;
-        for admitted in 1..=100 {
+        // Their permits are free, and their places are not.
+        let requests = Requests::start(&client, 10);
+        until(|| requests.answered() == [0, 10]).await;
+        clock.advance(STEP * 100);
+        let requests = Requests::start(&client, 201);
+        until(|| requests.answered() == [100, 1]).await;
+        for admitted in 101..=200 {
             clock.advance(STEP);
             until(|| requests.answered() == [admitted, 1]).await;
         }
@@ -278,7 +282,7 @@ async fn streams_reset_while_they_wait_free_their_places_and_permits() {
 }
 
 #[tokio::test]
-async fn a_connection_that_closes_frees_the_places_of_all_its_streams() {
+async fn a_connection_that_closes_frees_the_permits_that_its_streams_wait_for() {
     let test = async {
         let (rule, limiter, clock) = waiting(100);
         let server = Server::start(app().layer(RateLimitLayer::all([rule]))).await;
@@ -289,10 +293,11 @@ async fn a_connection_that_closes_frees_the_places_of_all_its_streams() {
         until(|| clock.next_wake().is_none()).await;
         assert_eq!(used(&limiter), 600);
 
-        let requests = Requests::start(&server.connect().await, 101);
-        until(|| requests.answered() == [0, 1]).await;
         clock.advance(STEP * 100);
+        let requests = Requests::start(&server.connect().await, 201);
         until(|| requests.answered() == [100, 1]).await;
+        clock.advance(STEP * 100);
+        until(|| requests.answered() == [200, 1]).await;
     };
     timeout(AT_MOST, test).await.unwrap();
 }

@@ -21,10 +21,11 @@ use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body::{Body as _, Frame};
 use limiter_tower::{
-    InFlightRule, RateLimitLayer,
-    in_flight::{InFlightEventKind, RequestPermit},
+    InFlightLayer, InFlightRule,
+    in_flight::RequestPermit,
     key::FixedKey,
-    service::{RateLimit, ResponseBody, ResponseFuture},
+    observe::Outcome,
+    service::{HeldBody, InFlightGate, ResponseFuture},
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -34,7 +35,7 @@ use crate::{Body, poll_once};
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Answer = Result<Response<Stream>, Infallible>;
 type Inner = tower::util::BoxCloneSyncService<Request<Body>, Response<Stream>, Infallible>;
-type Limited = RateLimit<Inner>;
+type Limited = limiter_tower::service::Limited<Inner, InFlightGate>;
 
 /// The body of the inner service: frames that the test chooses, or none yet.
 #[derive(Debug, Default)]
@@ -88,11 +89,11 @@ fn behind<F>(
 where
     F: Future<Output = Answer> + Send + 'static,
 {
-    behind_layer(&RateLimitLayer::only_in_flight(rule.clone()), serve)
+    behind_layer(&InFlightLayer::all([rule.clone()]), serve)
 }
 
 fn behind_layer<F>(
-    layer: &RateLimitLayer,
+    layer: &InFlightLayer,
     serve: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
 ) -> Limited
 where
@@ -116,41 +117,41 @@ async fn empty(_: Request<Body>) -> Answer {
     Ok(Response::new(Stream::default()))
 }
 
-async fn send(service: &Limited) -> Response<ResponseBody<Stream>> {
+async fn send(service: &Limited) -> Response<HeldBody<Stream>> {
     send_by(service, Method::GET).await
 }
 
-async fn send_by(service: &Limited, method: Method) -> Response<ResponseBody<Stream>> {
+async fn send_by(service: &Limited, method: Method) -> Response<HeldBody<Stream>> {
     let mut request = Request::new(Body::default());
     *request.method_mut() = method;
     service.clone().oneshot(request).await.unwrap()
 }
 
 /// Returns a request that is in flight: its future, polled once.
-fn start(service: &Limited) -> Pin<Box<ResponseFuture<Inner, Body>>> {
+fn start(service: &Limited) -> Pin<Box<ResponseFuture<Inner, Body, InFlightGate>>> {
     let mut future = Box::pin(service.clone().call(Request::new(Body::default())));
     assert!(poll_once(future.as_mut()).is_none(), "it waits for the inner service");
     future
 }
 
 /// Polls a body once. `None` is the end.
-fn next(body: &mut ResponseBody<Stream>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+fn next(body: &mut HeldBody<Stream>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
     Pin::new(body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()))
 }
 
 /// Receives the kinds of the events of a rule.
 #[derive(Clone, Default)]
-struct Events(Arc<Mutex<Vec<InFlightEventKind>>>);
+struct Events(Arc<Mutex<Vec<Outcome>>>);
 
 impl Events {
     fn of(rule: InFlightRule) -> (InFlightRule, Self) {
         let events = Self::default();
         let observed = events.clone();
-        (rule.observe(move |event| observed.0.lock().unwrap().push(event.kind)), events)
+        (rule.observe(move |event| observed.0.lock().unwrap().push(event.outcome)), events)
     }
 
     fn take(&self) -> Vec<&'static str> {
-        self.0.lock().unwrap().drain(..).map(InFlightEventKind::name).collect()
+        self.0.lock().unwrap().drain(..).map(Outcome::name).collect()
     }
 }
 

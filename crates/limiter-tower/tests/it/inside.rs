@@ -15,8 +15,8 @@ use http_body_util::BodyExt;
 use limiter_core::{Cost, Key, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
-    ClientIp, Rule,
-    key::{HeaderKey, MaybeKey, MissingKey},
+    Answers, ClientIp, Rule,
+    key::{Head, HeaderKey, MaybeKey, MissingKey},
     plan::Plan,
     refusal::{Reason, Refused, problem_json},
     rule::{Mode, OnStoreFailure, Wait},
@@ -104,7 +104,7 @@ async fn a_refusal_is_an_error_and_any_response() {
     let error: &dyn std::error::Error = &refused;
     assert_eq!(error.to_string(), "rate limit exceeded");
     assert_eq!(refused.retry_after_seconds(), Some(36));
-    let response = refused.respond(problem_json);
+    let response = Answers::new().refuse_with(problem_json).respond(Head::empty(), &refused);
     assert_eq!(response.status(), 429);
     assert_eq!(header(response.headers(), "content-type"), Some("application/problem+json"));
     assert_eq!(header(response.headers(), "retry-after"), Some("36"));

@@ -15,7 +15,6 @@ use limiter_tower::{
     observe::{Decisions, Outcome},
     refusal::problem_json,
     rule::{Mode, OnStoreFailure},
-    service::ResponseBody,
 };
 use serde_json::{Value, json};
 use tower::{Layer, service_fn};
@@ -83,7 +82,7 @@ async fn used<const N: usize>(rules: &[Rule; N]) -> [u64; N] {
     used
 }
 
-async fn body(response: Response<ResponseBody<Body>>) -> Value {
+async fn body(response: Response<Body>) -> Value {
     let body = response.into_body().collect().await.unwrap().to_bytes();
     serde_json::from_slice(&body).unwrap()
 }
@@ -130,7 +129,8 @@ async fn any_one_rule_refuses_for_all() {
 #[tokio::test]
 async fn a_refusal_names_all_rules_that_refuse_and_has_the_longest_wait() {
     let rules = three(Answers::AtOnce);
-    let layer = layer_of(rules.clone()).refuse_with(problem_json).grpc();
+    let layer = layer_of(rules.clone())
+        .answers(limiter_tower::Answers::new().refuse_with(problem_json).grpc());
     let service = layer.layer(service_fn(hello));
     use_up(&rules[1], 100).await;
     use_up(&rules[2], 1_000).await;
@@ -152,7 +152,9 @@ async fn a_refusal_names_all_rules_that_refuse_to_a_grpc_client() {
     use tonic_types::StatusExt;
 
     let rules = three(Answers::AtOnce);
-    let service = layer_of(rules.clone()).grpc().layer(service_fn(hello));
+    let service = layer_of(rules.clone())
+        .answers(limiter_tower::Answers::new().grpc())
+        .layer(service_fn(hello));
     use_up(&rules[0], 10).await;
     use_up(&rules[2], 1_000).await;
     let mut request = request();

@@ -10,7 +10,6 @@ use limiter_tower::{
     key::FixedKey,
     observe::Decisions,
     rule::{Mode, OnStoreFailure, Strike, Wait},
-    service::ResponseBody,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -22,8 +21,7 @@ use crate::{
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
 type Memory = MemoryLimiter<ManualClock>;
-type Call =
-    Pin<Box<dyn Future<Output = Result<Response<ResponseBody<Body>>, std::convert::Infallible>>>>;
+type Call = Pin<Box<dyn Future<Output = Result<Response<Body>, std::convert::Infallible>>>>;
 
 /// Returns a rule of one request a second for each address, under which others wait for ten seconds at most. Returns its
 /// limiter and its clock, too.
@@ -47,7 +45,7 @@ async fn start<S>(service: &S) -> Call
 where
     S: Service<
             http::Request<Body>,
-            Response = Response<ResponseBody<Body>>,
+            Response = Response<Body>,
             Error = std::convert::Infallible,
             Future: 'static,
         > + Clone
@@ -151,7 +149,7 @@ async fn a_request_that_a_rule_in_another_store_refuses_too_does_not_wait() {
         rules.push(rule.clone());
         let service = RateLimitLayer::all(rules).decisions().layer(service_fn(hello));
         assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
-        let mut call = start(&service).await;
+        let mut call: Call = Box::pin(service.clone().oneshot(request_from("192.0.2.1")));
         let answers = (0..20).find_map(|_| poll_once(call.as_mut()));
         let refused = answers.expect("the request waits").unwrap();
         let case = format!("own is in store: {own_is_in_store}");

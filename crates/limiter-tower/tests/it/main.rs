@@ -53,7 +53,7 @@ use limiter_tower::{
     ClientIp, RateLimitLayer, Rule,
     key::{FixedKey, PeerAddr},
     observe::Decisions,
-    service::ResponseBody,
+    service::{Rates, SameBody},
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -109,9 +109,9 @@ fn request_from(address: &str) -> Request<Body> {
 }
 
 /// Sends one request as a client would: once the service is ready.
-async fn send<S>(service: &S, request: Request<Body>) -> Response<ResponseBody<Body>>
+async fn send<S>(service: &S, request: Request<Body>) -> Response<Body>
 where
-    S: Service<Request<Body>, Response = Response<ResponseBody<Body>>, Error = Infallible> + Clone,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
 {
     service.clone().oneshot(request).await.unwrap()
 }
@@ -119,7 +119,7 @@ where
 /// Sends requests one after another from one address, and returns their status codes.
 async fn statuses<S>(service: &S, count: usize) -> Vec<u16>
 where
-    S: Service<Request<Body>, Response = Response<ResponseBody<Body>>, Error = Infallible> + Clone,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
 {
     let mut statuses = Vec::new();
     for _ in 0..count {
@@ -148,7 +148,7 @@ fn poll_once<F: Future + ?Sized>(future: std::pin::Pin<&mut F>) -> Option<F::Out
     }
 }
 
-type Limited<S> = limiter_tower::service::RateLimit<S>;
+type Limited<S> = limiter_tower::service::Limited<S, Rates<SameBody>>;
 
 /// Returns a service behind two layers, without the inner layer's body.
 fn nested(

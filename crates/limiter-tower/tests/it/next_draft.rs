@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::Duration};
 use http::{Request, Response};
 use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
-use limiter_tower::{RateLimitLayer, Rule, headers::Headers, rule::Keep};
+use limiter_tower::{Answers, RateLimitLayer, Rule, headers::Headers, rule::Keep};
 use tower::{Layer, service_fn};
 
 use crate::{
@@ -30,7 +30,8 @@ fn priced(quota: Quota) -> Rule {
 
 #[tokio::test]
 async fn members_have_what_is_available_the_window_and_the_cost() {
-    let layer = layer_of([priced(Quota::per_minute(10))]).headers(Headers::RateLimitNext);
+    let layer = layer_of([priced(Quota::per_minute(10))])
+        .answers(Answers::new().headers(Headers::RateLimitNext));
     assert_eq!(sent(&layer, 2).await, "\"default\";a=8;w=48;c=2");
     // 3 are left, and 5 fit in 12 s.
     assert_eq!(sent(&layer, 5).await, "\"default\";a=3;w=12;c=5");
@@ -44,7 +45,8 @@ async fn members_have_what_is_available_the_window_and_the_cost() {
 async fn the_policy_is_that_of_the_present_draft() {
     let mut policies = Vec::new();
     for headers in [Headers::RateLimit, Headers::RateLimitNext] {
-        let layer = layer_of([priced(Quota::per_minute(10).with_burst(5))]).headers(headers);
+        let layer = layer_of([priced(Quota::per_minute(10).with_burst(5))])
+            .answers(Answers::new().headers(headers));
         let mut request = request_from("192.0.2.1");
         request.headers_mut().insert("cost", 1.into());
         let response = send(&layer.layer(service_fn(hello)), request).await;
@@ -69,7 +71,9 @@ async fn a_settled_charge_is_the_cost() {
     for (rule, right, wrong) in
         [(settled, "a=9;w=54;c=1", "a=5;w=30;c=4"), (later, "a=10;w=60;c=0", "a=6;w=36;c=4")]
     {
-        let service = layer_of([rule]).headers(Headers::RateLimitNext).layer(service_fn(status));
+        let service = layer_of([rule])
+            .answers(Answers::new().headers(Headers::RateLimitNext))
+            .layer(service_fn(status));
         for (is_wrong, expected) in [(false, right), (true, wrong)] {
             let mut request = request_from("192.0.2.1");
             if is_wrong {
@@ -88,6 +92,6 @@ async fn a_cost_stays_within_the_range_of_a_field() {
     let policy = Policy::gcra("default", Quota::per_minute(10));
     let fake = Fake::new(policy, move || LimiterFuture::ready(Ok(Decision::admitted(usage))));
     let layer = layer_of([by_address(fake).cost(|_| Cost::of(u64::MAX))]);
-    let layer = layer.headers(Headers::RateLimitNext);
+    let layer = layer.answers(Answers::new().headers(Headers::RateLimitNext));
     assert_eq!(sent(&layer, 1).await, "\"default\";a=0;w=90;c=999999999999999");
 }

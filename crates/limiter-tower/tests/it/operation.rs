@@ -177,7 +177,7 @@ async fn the_observer_sees_every_outcome_with_policy_and_store() {
     ])
     .skip(|head| head.path() == "/health")
     .observe(move |event| {
-        let policy = event.policy.name().to_owned();
+        let policy = event.policy.unwrap().name().to_owned();
         sink.lock().unwrap().push((policy, event.store, event.outcome));
     });
     let service = layer.layer(service_fn(hello));

@@ -14,7 +14,7 @@ use limiter_tower::{
     plan::{Plan, Plans},
     refusal::Refused,
     rule::Wait,
-    service::{RateLimit, ResponseBody, ResponseFuture},
+    service::{Rates, ResponseFuture, SameBody},
     settle::Charge,
 };
 use tower::{Layer, ServiceBuilder, ServiceExt, layer::util::Identity, service_fn};
@@ -118,7 +118,7 @@ const fn can_be_sent<T: Debug + Send + 'static>() {}
 
 const _: () = {
     can_be_cloned::<RateLimitLayer>();
-    can_be_cloned::<RateLimit<Inner>>();
+    can_be_cloned::<crate::Limited<Inner>>();
     can_be_cloned::<Rule>();
     can_be_cloned::<Refused>();
     can_be_sent::<Admission>();
@@ -130,7 +130,6 @@ const _: () = {
     can_be_cloned::<Wait>();
     can_be_cloned::<PolicyDecision>();
     can_be_cloned::<Head<'static>>();
-    can_be_shared::<ResponseBody<Body>>();
-    // The future is `Sync` if the inner service and its future are.
-    can_be_sent::<ResponseFuture<Inner, Body>>();
+    can_be_shared::<Body>();
+    can_be_sent::<ResponseFuture<Inner, Body, Rates<SameBody>>>();
 };

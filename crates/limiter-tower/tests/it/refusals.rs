@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use limiter_core::{Cost, Decision, Error, ErrorKind, LimiterFuture, Policy, Quota, Usage};
 use limiter_test::{deferred::Deferred, fake::Fake};
 use limiter_tower::{
-    RateLimitLayer,
+    Answers, RateLimitLayer,
     key::{KeyExtractor, KeySource, MaybeKey, MissingKey, key_fn},
     refusal::{Protocol, Reason, problem_json},
     rule::OnStoreFailure,
@@ -139,7 +139,8 @@ async fn problem_details_are_those_of_the_registered_types() {
         },
     ];
     for ((status, layer), golden) in each().into_iter().zip(golden) {
-        let (found, headers, body) = refusal(&layer.refuse_with(problem_json)).await;
+        let (found, headers, body) =
+            refusal(&layer.answers(Answers::new().refuse_with(problem_json))).await;
         assert_eq!(header(&headers, "content-type"), Some("application/problem+json"));
         assert_eq!(body, golden);
         let body: Value = serde_json::from_str(&body).unwrap();
@@ -157,7 +158,7 @@ async fn a_problem_names_the_limit_that_refused_as_the_fields_do() {
         (Policy::all_of("api", limits).unwrap(), name),
     ] {
         let (limiter, _) = limiter_of(policy);
-        let layer = layer_of([for_all(limiter)]).refuse_with(problem_json);
+        let layer = layer_of([for_all(limiter)]).answers(Answers::new().refuse_with(problem_json));
         refusal(&layer).await;
         let (_, headers, body) = refusal(&layer).await;
         let body: Value = serde_json::from_str(&body).unwrap();
@@ -170,7 +171,8 @@ async fn a_problem_names_the_limit_that_refused_as_the_fields_do() {
 #[tokio::test]
 async fn a_problem_that_no_wait_solves_says_so() {
     let (limiter, _) = limiter_of(Policy::gcra("graphql", Quota::per_minute(100)));
-    let layer = layer_of([for_all(limiter).cost(|_| Cost::of(101))]).refuse_with(problem_json);
+    let layer = layer_of([for_all(limiter).cost(|_| Cost::of(101))])
+        .answers(Answers::new().refuse_with(problem_json));
     let (status, headers, body) = refusal(&layer).await;
     assert_eq!((status.as_u16(), header(&headers, "retry-after")), (429, None));
     let body: Value = serde_json::from_str(&body).unwrap();
@@ -182,7 +184,8 @@ async fn a_problem_that_no_wait_solves_says_so() {
 #[tokio::test]
 async fn text_from_a_key_extractor_is_escaped_in_a_problem() {
     let reason = "a \"tab\"\t, a \\, a line\n, \u{1}, \u{7f} and \u{fc}";
-    let layer = rejecting(MissingKey::invalid(reason)).refuse_with(problem_json);
+    let layer =
+        rejecting(MissingKey::invalid(reason)).answers(Answers::new().refuse_with(problem_json));
     let (_, _, body) = refusal(&layer).await;
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(body["detail"], json!(reason));
@@ -192,23 +195,24 @@ async fn text_from_a_key_extractor_is_escaped_in_a_problem() {
 async fn a_closure_returns_any_response() {
     let (limiter, _) = limiter_of(Policy::gcra("default", Quota::per_minute(1)));
     let by_path = key_fn(|head| Some(head.path().into())).verified().or_reject();
-    let layer = RateLimitLayer::new(limiter, by_path).refuse_with(|refusal| {
-        let decided = refusal.decisions().next().unwrap();
-        let (limit, decision) = (decided.limit().unwrap(), decided.decision());
-        assert!(matches!(refusal.reason(), Reason::Quota(_)));
-        assert_eq!(refusal.protocol(), Protocol::Http);
-        let body = format!(
-            "{} {}: {} of {} left in {:?}, {}",
-            refusal.head().path(),
-            refusal.policy().unwrap().name(),
-            decision.remaining(),
-            limit.quota(),
-            refusal.retry_after().unwrap(),
-            refusal.status(),
-        );
-        let response = Response::builder().status(StatusCode::PAYLOAD_TOO_LARGE);
-        response.header("x-own", "yes").body(Bytes::from(body)).unwrap()
-    });
+    let layer =
+        RateLimitLayer::new(limiter, by_path).answers(Answers::new().refuse_with(|refusal| {
+            let decided = refusal.decisions().next().unwrap();
+            let (limit, decision) = (decided.limit().unwrap(), decided.decision());
+            assert!(matches!(refusal.reason(), Reason::Quota(_)));
+            assert_eq!(refusal.protocol(), Protocol::Http);
+            let body = format!(
+                "{} {}: {} of {} left in {:?}, {}",
+                refusal.head().path(),
+                refusal.policy().unwrap().name(),
+                decision.remaining(),
+                limit.quota(),
+                refusal.retry_after().unwrap(),
+                refusal.status(),
+            );
+            let response = Response::builder().status(StatusCode::PAYLOAD_TOO_LARGE);
+            response.header("x-own", "yes").body(Bytes::from(body)).unwrap()
+        }));
     let service = layer.layer(service_fn(hello));
     send(&service, http::Request::new(Body::default())).await;
     let refusal = send(&service, http::Request::new(Body::default())).await;
@@ -222,10 +226,10 @@ async fn a_closure_returns_any_response() {
 
 #[tokio::test]
 async fn a_closures_own_fields_are_kept() {
-    let layer = refusing(Some(Duration::from_secs(6))).refuse_with(|_| {
+    let layer = refusing(Some(Duration::from_secs(6))).answers(Answers::new().refuse_with(|_| {
         let response = Response::builder().header("retry-after", "100");
         response.header("cache-control", "private").body(Bytes::new()).unwrap()
-    });
+    }));
     let (status, headers, _) = refusal(&layer).await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(header(&headers, "retry-after"), Some("100"));
@@ -246,7 +250,8 @@ async fn a_panic_in_the_closure_keeps_no_charge() {
     ] {
         let name = other.name().to_owned();
         let charged = by_address(gcra("charged", 9));
-        let layer = layer_of([charged.clone(), other]).refuse_with(|_| panic!("as the test wants"));
+        let layer = layer_of([charged.clone(), other])
+            .answers(Answers::new().refuse_with(|_| panic!("as the test wants")));
         let service = layer.layer(service_fn(hello));
         let request = request_from("192.0.2.1");
         let key = charged.key(&request).unwrap();

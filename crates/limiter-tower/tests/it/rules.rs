@@ -1,13 +1,13 @@
 //! Several rules are one decision: a request is charged by all of them or by none.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use http::Request;
-use limiter_core::{Cost, Limiter as _, ManualClock, MemoryLimiter, Policy, Quota, Source};
+use limiter_core::{Block, Cost, Limiter as _, ManualClock, MemoryLimiter, Policy, Quota, Source};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
-    RateLimitLayer, Rule,
-    key::{FixedKey, MaybeKey, key_fn},
+    ClientIp, RateLimitLayer, Rule,
+    key::{FixedKey, KeyExtractor, MaybeKey, key_fn},
     observe::Decisions,
     rule::{Disclosure, Mode, OnStoreFailure, Wait},
 };
@@ -252,13 +252,18 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
         [Policy::gcra("api", Quota::per_hour(1)), Policy::gcra("daily", Quota::per_day(9))];
     let both = for_all(limiter_of(Policy::all_of("both", limits).unwrap()).0);
     let chosen = || Rule::new(gcra("chosen", 1), key_fn(|_| None).or_skip());
+    let blocking = |key: Arc<dyn KeyExtractor>| {
+        let block = Block::after(9).within(Duration::from_secs(60));
+        Rule::new(gcra("login", 1), key).block(block.lasting(Duration::from_secs(60))).unwrap()
+    };
+    let account = || key_fn(|_| None).or_reject();
+    let shared = gcra("one", 1);
+    let renamed = shared.with_policy(&Policy::gcra("two", Quota::per_hour(1))).unwrap();
+    let same_states = [for_all(shared), by_address(renamed)];
     for (rules, expected) in [
-        (vec![], "a layer needs at least one rule"),
-        (
-            many(17),
-            "the rules of a layer have 17 demands, of which a rule with a block has three; at most 16 are possible",
-        ),
-        (vec![waiting("a"), named("b"), waiting("c")], "2 rules wait; a layer has at most one"),
+        (vec![], "the layer has no rules"),
+        (many(17), "the layer's rules have 17 demands, of which a rule with a block has three"),
+        (vec![waiting("a"), named("b"), waiting("c")], "2 of the layer's rules wait"),
         (
             vec![named("api"), named("api")],
             "two rules have a policy or limit named \"api\"; rename one",
@@ -268,17 +273,30 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
             vec![both, named("daily")],
             "two rules have a policy or limit named \"daily\"; rename one",
         ),
+        (same_states.into(), "the rules [\"one\", \"two\"] count by the states of one limiter"),
         (
-            vec![chosen(), named("all").with_mode(Mode::SHADOW)],
-            "a client can choose its key by the rules [\"chosen\"]",
+            vec![chosen(), by_address(gcra("address", 1)).with_mode(Mode::SHADOW)],
+            "a client can choose its key by the rule \"chosen\"",
+        ),
+        // A key that all share is nobody's own.
+        (vec![chosen(), named("all")], "a client can choose its key by the rule \"chosen\""),
+        (
+            vec![blocking(Arc::new(FixedKey::new("all")))],
+            "the rule \"login\" blocks a key that is not the client's own",
+        ),
+        (
+            vec![blocking(Arc::new(account())), by_address(gcra("address", 1))],
+            "the rule \"login\" blocks a key that is not the client's own",
         ),
     ] {
+        let error = RateLimitLayer::try_all(rules.clone()).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
         let all = std::panic::AssertUnwindSafe(|| drop(RateLimitLayer::all(rules)));
         let message = std::panic::catch_unwind(all).unwrap_err();
-        let text = message.downcast_ref::<String>().map(String::as_str);
-        let message = text.or_else(|| message.downcast_ref::<&str>().copied()).unwrap();
-        assert!(message.starts_with(expected), "{message}");
+        assert_eq!(message.downcast_ref::<String>(), Some(&error));
     }
     assert_eq!(RateLimitLayer::all(many(16)).rules().len(), 16);
-    drop(RateLimitLayer::all([chosen(), named("all"), waiting("a")]));
+    let address = || by_address(gcra("address", 1));
+    drop(RateLimitLayer::all([chosen(), address(), named("all"), waiting("a")]));
+    drop(RateLimitLayer::all([blocking(Arc::new((account(), ClientIp::peer()))), address()]));
 }

@@ -258,7 +258,8 @@ async fn a_handler_gets_the_charge_only_of_a_chargeable_layer() {
 /// A closure finds the charge in the response, where a handler has left it.
 #[test]
 fn a_closure_may_use_the_charge_that_it_settles() {
-    let (rule, limiter) = tokens();
+    let (_, limiter) = tokens();
+    let rule = by_address(limiter.clone()).cost(|_| TEN);
     let block = Block::after(9).within(MINUTE).lasting(MINUTE);
     let keep = |permits| {
         let rule = rule.clone();
@@ -291,5 +292,5 @@ fn a_closure_may_use_the_charge_that_it_settles() {
     });
     assert_eq!(answered.recv_timeout(MINUTE), Ok(vec![200]), "it deadlocks");
     // The first settlement wins.
-    assert_eq!(used(&limiter), 4);
+    assert_eq!(limiter.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used(), 4);
 }

@@ -15,7 +15,6 @@ use limiter_tower::{
     observe::{Decisions, Outcome},
     plan::Plans,
     rule::{Mode, Wait},
-    service::{RateLimit, ResponseBody},
 };
 use tower::{Layer, Service, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
 
@@ -30,24 +29,21 @@ const STEP: Duration = Duration::from_millis(100);
 
 fn waiting(wait: Wait) -> (Rule, MemoryLimiter<ManualClock>, ManualClock) {
     let (limiter, clock) = limiter(QUOTA);
+    let wait = wait.clock(clock.clone());
     (Rule::waiting(limiter.clone(), ClientIp::peer(), wait), limiter, clock)
 }
 
 /// Requests that are on their way, with the order in which they were answered.
 struct Requests {
     answered: Arc<Mutex<Vec<(usize, u16)>>>,
-    tasks: Vec<tokio::task::JoinHandle<Response<ResponseBody<Body>>>>,
+    tasks: Vec<tokio::task::JoinHandle<Response<Body>>>,
 }
 
 impl Requests {
     async fn start<S>(service: &S, count: usize) -> Self
     where
-        S: Service<
-                Request<Body>,
-                Response = Response<ResponseBody<Body>>,
-                Error = Infallible,
-                Future: Send,
-            > + Clone
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send>
+            + Clone
             + Send
             + 'static,
     {
@@ -146,26 +142,31 @@ async fn all_rules_of_one_wait_share_its_total() {
 }
 
 #[tokio::test]
-async fn a_client_that_disconnects_frees_its_place_and_its_permit() {
+async fn a_client_that_disconnects_frees_its_permit_and_keeps_its_place_until_it_was_due() {
     let (rule, limiter, clock) = waiting(Wait::up_to(ONE_SECOND).queue(1));
     let service = layer_of([rule]).layer(service_fn(hello));
     let requests = Requests::start(&service, 3).await;
     assert_eq!(requests.answered().len(), 2);
     requests.tasks[2].abort();
     settle().await;
-    let next = Requests::start(&service, 2).await;
-    assert_eq!(next.answered(), [(1, 429)]);
+    let used = || limiter.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used();
+    assert_eq!(used(), 2);
+    let early = Requests::start(&service, 1).await;
+    assert_eq!(early.answered(), [(0, 429)]);
+    // The permit that it has waited for is there, and then its place.
+    clock.advance(STEP);
+    let next = Requests::start(&service, 3).await;
+    assert_eq!(next.answered(), [(0, 200), (2, 429)]);
     clock.advance(STEP);
     settle().await;
-    assert_eq!(next.answered(), [(1, 429), (0, 200)]);
-    assert_eq!(limiter.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used(), 2);
+    assert_eq!((next.answered().len(), used()), (3, 2));
 }
 
 #[tokio::test]
 async fn a_waiting_request_holds_no_permit_of_an_inner_concurrency_limit() {
     let (rule, _, clock) = waiting(Wait::up_to(ONE_SECOND));
     let inner = ConcurrencyLimitLayer::new(1).layer(service_fn(hello));
-    let service: RateLimit<_> = layer_of([rule]).layer(inner.clone());
+    let service = layer_of([rule]).layer(inner.clone());
     let requests = Requests::start(&service, 3).await;
     assert_eq!(requests.answered().len(), 2);
     // The third waits; the inner service's only permit is free.
@@ -206,7 +207,7 @@ async fn a_service_that_fails_after_the_delay_refunds_every_rule() {
     let (rule, limiter, clock) = waiting(Wait::up_to(ONE_SECOND));
     let (global, _) = limiter_of(Policy::gcra("global", Quota::per_hour(9)));
     let service =
-        layer_of([rule, for_all(global.clone())]).layer(Failing { left: Arc::new(Mutex::new(4)) });
+        layer_of([rule, for_all(global.clone())]).layer(Failing { left: Arc::new(Mutex::new(3)) });
     for _ in 0..2 {
         service.clone().oneshot(request_from("192.0.2.1")).await.unwrap();
     }

@@ -2,18 +2,18 @@
 
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt;
-use limiter_core::{Cost, Policy, Quota};
+use limiter_core::{Policy, Quota};
 use limiter_tower::{
-    InFlightRule, RateLimitLayer,
+    Answers, InFlightLayer, InFlightRule,
     observe::Decisions,
     refusal::{Reason, problem_json},
     rule::Disclosure,
-    service::ResponseBody,
+    service::HeldBody,
 };
 use serde_json::{Value, json};
-use tower::ServiceExt;
+use tower::{Layer, ServiceExt};
 
-use super::{Counter, Events, Stream, behind_layer, rule, send, two_frames};
+use super::{Counter, Events, Stream, behind, behind_layer, rule, send, two_frames};
 use crate::{
     Body,
     dialect_choices::{EACH, has_lists},
@@ -22,23 +22,18 @@ use crate::{
 use limiter_tower::key::FixedKey;
 
 /// Returns the responses to a request that is admitted and is in flight, and to one that is refused.
-async fn both(layer: &RateLimitLayer) -> [Response<ResponseBody<Stream>>; 2] {
+async fn both(layer: &InFlightLayer) -> [Response<HeldBody<Stream>>; 2] {
     let service = behind_layer(layer, two_frames);
     [send(&service).await, send(&service).await]
 }
 
-async fn text_of(response: Response<ResponseBody<Stream>>) -> String {
+async fn text_of(response: Response<HeldBody<Stream>>) -> String {
     String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
-}
-
-fn with_rate(rule: InFlightRule) -> RateLimitLayer {
-    let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(10))).0;
-    RateLimitLayer::all([for_all(limiter)]).in_flight(rule)
 }
 
 #[tokio::test]
 async fn a_refusal_is_429_without_a_time() {
-    let [admitted, refused] = both(&RateLimitLayer::only_in_flight(rule(1).0)).await;
+    let [admitted, refused] = both(&InFlightLayer::all([rule(1).0])).await;
     let policy = r#""uploads";q=1;qu="concurrent-requests""#;
     for (response, status) in [(&admitted, 200), (&refused, 429)] {
         assert_eq!(response.status(), status);
@@ -52,25 +47,28 @@ async fn a_refusal_is_429_without_a_time() {
 
 #[tokio::test]
 async fn fields_are_next_to_those_of_rates() {
-    let service = behind_layer(&with_rate(rule(3).0), two_frames);
-    let first = send(&service).await;
-    let second = send(&service).await;
-    let policies = r#""api";q=10;w=3600, "uploads";q=3;qu="concurrent-requests""#;
-    for (response, remaining) in [(&first, 2), (&second, 1)] {
-        assert_eq!(header(response.headers(), "ratelimit-policy"), Some(policies));
-        let members = header(response.headers(), "ratelimit").unwrap();
-        assert!(members.starts_with(r#""api";r="#), "{members}");
-        assert!(members.ends_with(&format!(r#", "uploads";r={remaining}"#)), "{members}");
-        assert!(sfv::Parser::new(members).parse::<sfv::List>().is_ok());
-        let policies = header(response.headers(), "ratelimit-policy").unwrap();
-        assert!(sfv::Parser::new(policies).parse::<sfv::List>().is_ok());
+    let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(10))).0;
+    let rate = limiter_tower::RateLimitLayer::all([for_all(limiter)]);
+    let inner = behind(&rule(3).0, two_frames);
+    let service = rate.any_body().layer(inner);
+    let mut responses = Vec::new();
+    for remaining in [2, 1] {
+        let response = service.clone().oneshot(Request::new(Body::default())).await.unwrap();
+        let values = |name| response.headers().get_all(name).iter().collect::<Vec<_>>();
+        let policies = [r#""uploads";q=3;qu="concurrent-requests""#, r#""api";q=10;w=3600"#];
+        assert_eq!(values("ratelimit-policy"), policies);
+        assert_eq!(values("ratelimit")[0], format!(r#""uploads";r={remaining}"#).as_str());
+        for value in [values("ratelimit"), values("ratelimit-policy")].concat() {
+            assert!(sfv::Parser::new(value.to_str().unwrap()).parse::<sfv::List>().is_ok());
+        }
+        responses.push(response);
     }
 }
 
 #[tokio::test]
 async fn fields_with_a_reset_leave_the_limit_out() {
     for headers in EACH.into_iter().filter(|choice| !has_lists(*choice)) {
-        let layer = RateLimitLayer::only_in_flight(rule(1).0).headers(headers);
+        let layer = InFlightLayer::all([rule(1).0]).answers(Answers::new().headers(headers));
         for response in both(&layer).await {
             let is_field = |name: &&http::HeaderName| name.as_str().contains("ratelimit");
             assert_eq!(response.headers().keys().find(is_field), None, "{headers:?}");
@@ -80,7 +78,8 @@ async fn fields_with_a_reset_leave_the_limit_out() {
 
 #[tokio::test]
 async fn a_limit_of_the_service_is_503_by_choice() {
-    let layer = RateLimitLayer::only_in_flight(rule(1).0.unavailable()).refuse_with(problem_json);
+    let layer = InFlightLayer::all([rule(1).0.unavailable()])
+        .answers(Answers::new().refuse_with(problem_json));
     let [_admitted, refused] = both(&layer).await;
     assert_eq!((refused.status().as_u16(), header(refused.headers(), "retry-after")), (503, None));
     let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
@@ -90,17 +89,14 @@ async fn a_limit_of_the_service_is_503_by_choice() {
 #[tokio::test]
 async fn a_client_that_is_over_its_own_limit_too_receives_429() {
     let of = |name| InFlightRule::new(Counter::new(name, 1), FixedKey::new("all"));
-    let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(10))).0;
-    let layer = RateLimitLayer::all([for_all(limiter)])
-        .in_flight(of("own"))
-        .in_flight(of("service").unavailable());
+    let layer = InFlightLayer::all([of("own"), of("service").unavailable()]);
     let [_admitted, refused] = both(&layer).await;
     assert_eq!(refused.status(), 429);
 }
 
 #[tokio::test]
 async fn problem_details_name_the_limit() {
-    let layer = with_rate(rule(1).0).refuse_with(problem_json);
+    let layer = InFlightLayer::all([rule(1).0]).answers(Answers::new().refuse_with(problem_json));
     let [_admitted, refused] = both(&layer).await;
     let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
     assert_eq!(
@@ -118,33 +114,27 @@ async fn problem_details_name_the_limit() {
 #[tokio::test]
 async fn a_refusal_names_each_full_limit_that_may_be_seen() {
     let of = |name, limit| InFlightRule::new(Counter::new(name, limit), FixedKey::new("all"));
-    for has_rate in [true, false] {
-        let roomy = of("roomy", 5);
-        let layer = if has_rate { with_rate(roomy) } else { RateLimitLayer::only_in_flight(roomy) };
-        let (own, events_of_own) = Events::of(of("own", 1));
-        let (of_service, events) = Events::of(of("service", 1));
-        // A store is not asked once another limit refuses.
-        let stored = Counter::new("stored", 1).slow();
-        let layer = layer
-            .in_flight(own)
-            .in_flight(of("secret", 1).disclose(Disclosure::None))
-            .in_flight(of_service)
-            .in_flight(InFlightRule::new(stored.clone(), FixedKey::new("all")))
-            .refuse_with(problem_json);
-        let service = behind_layer(&layer, two_frames);
-        let _admitted = send(&service).await;
-        assert_eq!(stored.calls(), ["enter"]);
-        let refused = send(&service).await;
-        let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
-        assert_eq!(body["violated-policies"], json!(["own", "service"]), "{has_rate}");
-        assert_eq!(events_of_own.take(), ["allowed", "denied"]);
-        assert_eq!(events.take(), ["allowed", "denied"]);
-        assert_eq!(stored.calls(), [""; 0]);
-    }
+    let (own, events_of_own) = Events::of(of("own", 1));
+    let (of_service, events) = Events::of(of("service", 1));
+    // A store is not asked once another limit refuses.
+    let stored = Counter::new("stored", 1).slow();
+    let in_store = InFlightRule::new(stored.clone(), FixedKey::new("all"));
+    let secret = of("secret", 1).disclose(Disclosure::None);
+    let layer = InFlightLayer::all([of("roomy", 5), own, secret, of_service, in_store])
+        .answers(Answers::new().refuse_with(problem_json));
+    let service = behind_layer(&layer, two_frames);
+    let _admitted = send(&service).await;
+    assert_eq!(stored.calls(), ["enter"]);
+    let refused = send(&service).await;
+    let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
+    assert_eq!(body["violated-policies"], json!(["own", "service"]));
+    assert_eq!(events_of_own.take(), ["allowed", "denied"]);
+    assert_eq!(events.take(), ["allowed", "denied"]);
+    assert_eq!(stored.calls(), [""; 0]);
 }
 
 /// Sends a gRPC call, and returns the response's header fields.
-async fn call(layer: &RateLimitLayer) -> HeaderMap {
+async fn call(layer: &InFlightLayer) -> HeaderMap {
     let service = behind_layer(layer, two_frames);
     let _admitted = send(&service).await;
     let mut request = Request::new(Body::default());
@@ -159,7 +149,7 @@ async fn call(layer: &RateLimitLayer) -> HeaderMap {
 #[tokio::test]
 async fn a_grpc_client_receives_resource_exhausted_without_pushback() {
     use tonic_types::StatusExt;
-    let headers = call(&with_rate(rule(1).0).grpc()).await;
+    let headers = call(&InFlightLayer::all([rule(1).0]).answers(Answers::new().grpc())).await;
     assert_eq!(header(&headers, "grpc-retry-pushback-ms"), None);
     let status = tonic::Status::from_header_map(&headers).unwrap();
     assert_eq!(status.code(), tonic::Code::ResourceExhausted);
@@ -172,19 +162,21 @@ async fn a_grpc_client_receives_resource_exhausted_without_pushback() {
 
 #[tokio::test]
 async fn a_grpc_client_receives_unavailable_for_a_limit_of_the_service() {
-    let headers = call(&RateLimitLayer::only_in_flight(rule(1).0.unavailable()).grpc()).await;
+    let headers =
+        call(&InFlightLayer::all([rule(1).0.unavailable()]).answers(Answers::new().grpc())).await;
     assert_eq!(header(&headers, "grpc-status"), Some("14"));
 }
 
 #[tokio::test]
 async fn a_limit_that_is_not_disclosed_is_not_named() {
     for disclosure in [Disclosure::None, Disclosure::RetryAfterOnly] {
-        let layer = RateLimitLayer::only_in_flight(rule(1).0.disclose(disclosure));
-        for response in both(&layer.clone().refuse_with(problem_json)).await {
+        let layer = InFlightLayer::all([rule(1).0.disclose(disclosure)]);
+        for response in both(&layer.clone().answers(Answers::new().refuse_with(problem_json))).await
+        {
             assert_eq!(header(response.headers(), "ratelimit-policy"), None);
             assert!(!text_of(response).await.contains("uploads"));
         }
-        let headers = call(&layer.grpc()).await;
+        let headers = call(&layer.answers(Answers::new().grpc())).await;
         assert_eq!(header(&headers, "grpc-status-details-bin"), None);
     }
 }
@@ -193,12 +185,12 @@ async fn a_limit_that_is_not_disclosed_is_not_named() {
 async fn handlers_and_outer_layers_read_the_decision() {
     let uploads = rule(2).0;
     let asked = uploads.clone();
-    let layer = with_rate(uploads.clone()).decisions();
+    let layer = InFlightLayer::all([uploads.clone()]).decisions();
     let service = behind_layer(&layer, move |request: Request<Body>| {
         let decisions = request.extensions().get::<Decisions>().unwrap();
         let decided = asked.decision_in(decisions).unwrap();
         assert!(decided.is_admitted() && decided.rule() == "uploads");
-        assert_eq!((decided.occupancy().limit(), decisions.iter().count()), (2, 1));
+        assert_eq!((decided.occupancy().limit(), decisions.in_flight().count()), (2, 1));
         two_frames(request)
     });
     let responses = [send(&service).await, send(&service).await, send(&service).await];
@@ -211,22 +203,12 @@ async fn handlers_and_outer_layers_read_the_decision() {
 
 #[tokio::test]
 async fn a_closure_that_refuses_reads_why() {
-    let layer = RateLimitLayer::only_in_flight(rule(1).0).refuse_with(|refusal| {
+    let layer = InFlightLayer::all([rule(1).0]).answers(Answers::new().refuse_with(|refusal| {
         assert!(matches!(refusal.reason(), Reason::InFlight(_)));
         assert!(refusal.policy().is_none() && refusal.decisions().next().is_none());
         let full = refusal.in_flight().next().unwrap();
         Response::new(format!("{} of {}", full.occupancy().held(), full.occupancy().limit()).into())
-    });
+    }));
     let [_admitted, refused] = both(&layer).await;
     assert_eq!(text_of(refused).await, "1 of 1");
-}
-
-#[tokio::test]
-async fn a_refusal_by_a_rate_names_the_rate_alone() {
-    let (limiter, _clock) = limiter_of(Policy::gcra("api", Quota::per_hour(10)));
-    assert!(limiter.check_n("all", Cost::of(10)).is_admitted());
-    let layer = RateLimitLayer::all([for_all(limiter)]).in_flight(rule(1).0);
-    let refused = send(&behind_layer(&layer, two_frames)).await;
-    assert_eq!(refused.status(), 429);
-    assert_eq!(header(refused.headers(), "ratelimit-policy"), Some(r#""api";q=10;w=3600"#));
 }

@@ -26,8 +26,6 @@ struct Inner {
     id: LimiterId,
     held: Mutex<HashMap<Key<'static>, u32>>,
     calls: Mutex<Vec<&'static str>>,
-    /// Whether a peek finds room that another request takes before this one enters.
-    is_raced: AtomicBool,
     /// Whether answers are not known at once.
     is_slow: AtomicBool,
     fails: AtomicBool,
@@ -54,7 +52,6 @@ impl Counter {
             id: LimiterId::new(),
             held: Mutex::default(),
             calls: Mutex::default(),
-            is_raced: AtomicBool::default(),
             is_slow: AtomicBool::default(),
             fails: AtomicBool::default(),
             is_local: AtomicBool::default(),
@@ -72,11 +69,6 @@ impl Counter {
     /// Returns which operations were called since.
     pub(super) fn calls(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.0.calls.lock().unwrap())
-    }
-
-    pub(super) fn raced(self) -> Self {
-        self.0.is_raced.store(true, Relaxed);
-        self
     }
 
     pub(super) fn slow(self) -> Self {
@@ -176,7 +168,7 @@ impl InFlightLimiter for Counter {
         let key = key.clone().into_owned();
         self.answer("peek", move |counter| {
             let held = counter.0.held.lock().unwrap().get(&key).copied().unwrap_or_default();
-            counter.occupancy(if counter.0.is_raced.load(Relaxed) { 0 } else { held }, limit)
+            counter.occupancy(held, limit)
         })
     }
 

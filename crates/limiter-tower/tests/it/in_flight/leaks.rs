@@ -11,7 +11,7 @@ use std::{
 
 use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
-use limiter_tower::{InFlightRule, RateLimitLayer, in_flight::RequestPermit, key::FixedKey};
+use limiter_tower::{InFlightLayer, InFlightRule, in_flight::RequestPermit, key::FixedKey};
 use tokio::sync::oneshot;
 use tokio_stream::StreamExt as _;
 use tower::{Layer, Service, ServiceExt, service_fn, timeout::TimeoutLayer};
@@ -50,7 +50,7 @@ async fn cancel_before_the_limiter_has_answered_gives_back_what_it_takes() {
 #[tokio::test]
 async fn a_time_out_before_the_reply_gives_the_permit_back() {
     let (rule, counter) = rule(1);
-    let layer = RateLimitLayer::only_in_flight(rule);
+    let layer = InFlightLayer::all([rule]);
     let service =
         layer.layer(service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>()));
     let service = TimeoutLayer::new(Duration::from_millis(1)).layer(service);
@@ -229,7 +229,7 @@ impl Service<Request<Body>> for Failing {
 #[tokio::test]
 async fn an_inner_service_that_fails_gives_the_permit_back() {
     let (rule, counter) = rule(1);
-    let mut service = RateLimitLayer::only_in_flight(rule.clone()).layer(Failing::default());
+    let mut service = InFlightLayer::all([rule.clone()]).layer(Failing::default());
     let mut future = Box::pin(service.call(Request::new(Body::default())));
     assert_eq!(poll_once(future.as_mut()).unwrap().map(|_| ()).unwrap_err(), "failed");
     assert_eq!((counter.held(), rule.held()), (0, 0), "given back before the future is dropped");
@@ -275,7 +275,7 @@ async fn work_ends_before_its_permit_is_given_back() {
     drop(start(&service));
     assert_eq!((at_drop.recv().unwrap(), rule.held()), (1, 0));
     // The body.
-    let layer = RateLimitLayer::only_in_flight(rule.clone());
+    let layer = InFlightLayer::all([rule.clone()]);
     let service = layer.layer(service_fn(move |_: Request<Body>| {
         let noted = noted();
         // Dropped with the stream.

@@ -2,9 +2,8 @@
 
 use std::{
     future::pending,
-    pin::Pin,
     sync::{Arc, Mutex},
-    task::{Context, Poll, Wake, Waker},
+    task::Poll,
     time::Duration,
 };
 
@@ -124,23 +123,16 @@ async fn what_a_handler_holds_learns_of_the_loss() {
     assert!(poll_once(lost.as_mut()).is_some() && guard.is_lost());
 }
 
-/// Returns a rule that holds at most an hour, its clock, and its tasks.
-fn at_most_an_hour() -> (InFlightRule, Counter, ManualClock) {
+/// Returns a rule whose permits count for an hour, and its clock.
+fn for_an_hour() -> (InFlightRule, Counter, ManualClock) {
     let (rule, counter) = rule(1);
     let clock = ManualClock::new();
-    let spawn = |task: Pin<Box<dyn Future<Output = ()> + Send>>| drop(tokio::spawn(task));
-    (rule.max_hold_on(clock.clone(), HOUR).spawn_by(spawn), counter, clock)
-}
-
-async fn settle() {
-    for _ in 0..10 {
-        tokio::task::yield_now().await;
-    }
+    (rule.max_age_by(clock.clone(), HOUR), counter, clock)
 }
 
 #[tokio::test]
-async fn a_permit_that_nobody_ends_is_given_back_after_the_longest_hold() {
-    let (rule, counter, clock) = at_most_an_hour();
+async fn a_permit_that_nobody_ends_stops_counting_once_the_limit_is_full() {
+    let (rule, counter, clock) = for_an_hour();
     let (rule, events) = Events::of(rule);
     let leaked: Arc<Mutex<Vec<HoldGuard>>> = Arc::default();
     let guards = Arc::clone(&leaked);
@@ -149,100 +141,47 @@ async fn a_permit_that_nobody_ends_is_given_back_after_the_longest_hold() {
         empty(request)
     });
     drop(send(&service).await);
-    settle().await;
     clock.advance(HOUR - Duration::from_nanos(1));
-    settle().await;
-    assert_eq!((counter.held(), events.take()), (1, vec!["allowed"]));
+    assert_eq!(send(&service).await.status(), StatusCode::TOO_MANY_REQUESTS);
     clock.advance(Duration::from_nanos(1));
-    settle().await;
-    assert_eq!((counter.held(), rule.held()), (0, 0));
-    assert!(leaked.lock().unwrap()[0].is_lost());
+    assert_eq!((counter.held(), rule.held()), (1, 1), "nobody needs its place");
+    assert_eq!(send(&service).await.status(), StatusCode::OK);
+    assert_eq!((counter.held(), rule.held()), (1, 1));
+    assert_eq!(events.take(), ["allowed", "denied", "held_too_long", "allowed"]);
+    // The second one has its own hour.
+    assert_eq!(send(&service).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    let is_lost: Vec<_> = leaked.lock().unwrap().iter().map(HoldGuard::is_lost).collect();
+    assert_eq!(is_lost, [true, false]);
     leaked.lock().unwrap().clear();
-    assert_eq!((rule.held(), events.take()), (0, vec!["held_too_long"]));
+    assert_eq!((counter.held(), rule.held()), (0, 0));
 }
 
 #[tokio::test]
-async fn the_longest_hold_ends_a_strict_request_and_no_other() {
+async fn only_the_permits_of_the_key_that_is_full_stop_counting() {
+    let (rule, counter, clock) = for_an_hour();
+    let others: Vec<_> =
+        [rule.enter(&Key::from("a")).await.unwrap(), rule.enter(&Key::from("b")).await.unwrap()]
+            .into();
+    clock.advance(HOUR);
+    let third = rule.enter(&Key::from("b")).await.unwrap();
+    let is_lost: Vec<_> = others.iter().map(HoldGuard::is_lost).collect();
+    assert_eq!((is_lost, counter.held()), (vec![false, true], 2));
+    drop((others, third));
+    assert_eq!((counter.held(), rule.held()), (0, 0));
+}
+
+#[tokio::test]
+async fn an_age_ends_a_strict_request_when_it_is_polled_and_no_other() {
     for is_strict in [false, true] {
-        let (rule, counter, clock) = at_most_an_hour();
+        let (rule, _counter, clock) = for_an_hour();
         let rule = if is_strict { rule.strict() } else { rule };
         let service = behind(&rule, never);
         let mut request = start(&service);
-        settle().await;
         clock.advance(HOUR);
-        settle().await;
-        assert_eq!(counter.held(), 0);
+        assert!(poll_once(request.as_mut()).is_none(), "nobody needs its place");
+        let _second = start(&service);
         let answer = poll_once(request.as_mut());
-        assert_eq!(
-            answer.map(|response| response.unwrap().status().as_u16()),
-            is_strict.then_some(503)
-        );
+        let status = answer.map(|response| response.unwrap().status().as_u16());
+        assert_eq!(status, is_strict.then_some(503));
     }
-}
-
-#[tokio::test]
-async fn the_longest_hold_wakes_the_request_and_what_a_handler_holds() {
-    let (rule, _counter, clock) = at_most_an_hour();
-    let guard = rule.enter(&Key::from("job")).await.unwrap();
-    let service = behind(&rule.strict(), never);
-    let response = tokio::spawn(async move { send(&service).await.status() });
-    let lost = tokio::spawn(guard.lost());
-    settle().await;
-    assert!(!response.is_finished() && !lost.is_finished());
-    clock.advance(HOUR);
-    settle().await;
-    assert!(response.is_finished() && lost.is_finished());
-    assert_eq!(response.await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
-}
-
-struct Task;
-
-impl Wake for Task {
-    fn wake(self: Arc<Self>) {}
-}
-
-/// A future that moves among tasks is polled by another waker each time.
-#[tokio::test]
-async fn a_watcher_keeps_its_last_waker_alone() {
-    let (rule, _counter, _clock) = at_most_an_hour();
-    let guard = rule.enter(&Key::from("job")).await.unwrap();
-    let tasks: Vec<_> = (0..1_000).map(|_| Arc::new(Task)).collect();
-    let kept = || tasks.iter().filter(|task| Arc::strong_count(task) > 1).count();
-    let mut lost = [Box::pin(guard.lost()), Box::pin(guard.lost())];
-    for task in &tasks {
-        let waker = Waker::from(Arc::clone(task));
-        for lost in &mut lost {
-            assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        }
-    }
-    assert_eq!(kept(), 1);
-    drop(lost);
-    assert_eq!(kept(), 0);
-}
-
-#[tokio::test]
-async fn a_request_that_ends_ends_its_longest_hold() {
-    let (rule, counter, clock) = at_most_an_hour();
-    let service = behind(&rule, two_frames);
-    for _ in 0..100 {
-        let response = send(&service).await;
-        settle().await;
-        assert!(clock.next_wake().is_some());
-        drop(response);
-        settle().await;
-        assert_eq!((counter.held(), clock.next_wake()), (0, None));
-    }
-}
-
-#[tokio::test]
-async fn the_longest_hold_needs_no_setting_on_tokio() {
-    let (rule, counter) = rule(1);
-    let rule = rule.max_hold(Duration::from_millis(1));
-    let _response = send(&behind(&rule, two_frames)).await;
-    let given_back = async {
-        while counter.held() > 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), given_back).await.unwrap();
 }

@@ -6,18 +6,18 @@ use std::{
 };
 
 use http::{Request, StatusCode};
-use limiter_core::{Key, Policy, Quota};
+use limiter_core::Key;
 use limiter_tower::{
-    InFlightRule, RateLimitLayer,
-    in_flight::InFlightEvent,
+    ClientIp, InFlightLayer, InFlightRule,
     key::{FixedKey, HeaderKey, MaybeKey, key_fn},
+    observe::Event,
     refusal::Reason,
     rule::Mode,
 };
 use tower::ServiceExt;
 
 use super::{Counter, Events, behind, behind_layer, rule, send, two_frames};
-use crate::{Body, for_all, limiter_of};
+use crate::Body;
 
 fn of_path(path: &str) -> Request<Body> {
     Request::builder().uri(path).body(Body::default()).unwrap()
@@ -126,76 +126,58 @@ async fn reset_forgets_the_permits_of_a_key() {
     drop((old, new));
 }
 
-/// Returns the message of a panic.
-/// Whether it is set before the rules are added or after that.
 #[tokio::test]
 async fn the_observer_of_a_layer_receives_the_events_of_all_its_rules() {
-    for is_first in [true, false] {
-        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        let of_layer = Arc::clone(&seen);
-        let observe = move |event: &InFlightEvent<'_>| {
-            let asked = (event.key.is_some(), event.elapsed.is_some());
-            let text = format!("{} {} {asked:?}", event.rule, event.kind.name());
-            of_layer.lock().unwrap().push(text);
-        };
-        let (own, events) =
-            Events::of(InFlightRule::new(Counter::new("own", 5).losable(), FixedKey::new("all")));
-        let all = Counter::new("all", 5).losable();
-        let of_all = InFlightRule::new(all.clone(), FixedKey::new("all"));
-        let layer = RateLimitLayer::only_in_flight(own);
-        let layer = match is_first {
-            true => layer.observe_in_flight(observe).in_flight(of_all.clone()),
-            false => layer.in_flight(of_all.clone()).observe_in_flight(observe),
-        };
-        let response = send(&behind_layer(&layer, two_frames)).await;
-        all.lose();
-        drop(response);
-        let expected =
-            ["own allowed (true, true)", "all allowed (true, true)", "all lost (true, false)"];
-        assert_eq!(*seen.lock().unwrap(), expected);
-        // The rule's own observer receives them as well.
-        assert_eq!(events.take(), ["allowed"]);
-        // Elsewhere the rule is not the layer's.
-        drop(of_all.enter(&Key::from("job")).await);
-        assert_eq!(seen.lock().unwrap().len(), expected.len());
-    }
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let of_layer = Arc::clone(&seen);
+    let observe = move |event: &Event<'_>| {
+        let asked = (event.key.is_some(), event.elapsed.is_some());
+        let text = format!("{} {} {asked:?}", event.rule, event.outcome.name());
+        of_layer.lock().unwrap().push(text);
+    };
+    let (own, events) =
+        Events::of(InFlightRule::new(Counter::new("own", 5).losable(), FixedKey::new("all")));
+    let all = Counter::new("all", 5).losable();
+    let of_all = InFlightRule::new(all.clone(), FixedKey::new("all"));
+    let layer = InFlightLayer::all([own, of_all.clone()]).observe(observe);
+    let response = send(&behind_layer(&layer, two_frames)).await;
+    all.lose();
+    drop(response);
+    let expected =
+        ["own allowed (true, true)", "all allowed (true, true)", "all lost (true, false)"];
+    assert_eq!(*seen.lock().unwrap(), expected);
+    // In place of the rule's own, and only in the layer.
+    drop(of_all.enter(&Key::from("job")).await);
+    assert_eq!((seen.lock().unwrap().len(), events.take()), (expected.len(), vec![]));
 }
 
-fn panics(build: impl FnOnce() -> RateLimitLayer) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(build)).map(|_| ()).unwrap_err();
-    panic.downcast_ref::<String>().unwrap().clone()
+/// Returns the error of a layer that can't have these rules, which is also the text of the panic.
+fn error_of<const N: usize>(rules: [InFlightRule; N]) -> String {
+    let error = InFlightLayer::try_all(rules.clone()).unwrap_err().to_string();
+    let panic = catch_unwind(AssertUnwindSafe(|| InFlightLayer::all(rules))).unwrap_err();
+    assert_eq!(panic.downcast_ref::<String>(), Some(&error));
+    error
 }
 
 #[test]
-fn names_are_unique_in_a_layer() {
-    let of = |name| InFlightRule::new(Counter::new(name, 1), FixedKey::new("all"));
-    let api = for_all(limiter_of(Policy::gcra("api", Quota::per_hour(10))).0);
-    let layer = RateLimitLayer::all([api]).in_flight(of("uploads"));
-    assert_eq!(layer.in_flight_rules().len(), 1);
-    for name in ["api", "uploads"] {
-        let message = panics(|| layer.clone().in_flight(of(name)));
-        assert_eq!(message, format!("two rules have a policy or limit named {name:?}; rename one"));
-    }
-}
-
-#[test]
-fn a_key_that_clients_choose_needs_a_rule_beside_it() {
+fn a_layer_refuses_rules_that_bound_nothing() {
+    let own = |name| InFlightRule::new(Counter::new(name, 1), ClientIp::peer());
     let chosen = || {
         let key = HeaderKey::new(http::HeaderName::from_static("x-user")).or_reject();
         InFlightRule::new(Counter::new("chosen", 1), key)
     };
-    let message = panics(|| RateLimitLayer::only_in_flight(chosen()));
-    assert!(message.contains(r#"by the rule "chosen""#), "{message}");
-    let shadow = rule(1).0.with_mode(Mode::SHADOW);
-    panics(|| RateLimitLayer::only_in_flight(shadow).in_flight(chosen()));
-    let layer = RateLimitLayer::only_in_flight(rule(1).0).in_flight(chosen());
-    // The client's own and chosen keys are asked before shared ones.
-    assert_eq!(
-        layer.in_flight_rules().iter().map(InFlightRule::name).collect::<Vec<_>>(),
-        ["chosen", "uploads"]
-    );
-    let api = for_all(limiter_of(Policy::gcra("api", Quota::per_hour(10))).0);
-    let _layer = RateLimitLayer::all([api]).in_flight(chosen());
+    assert_eq!(error_of([]), "the layer has no limits: give it at least one");
+    assert_eq!(error_of([own("a"), own("a")]), r#"two limits are named "a"; rename one"#);
+    let chosen_alone = r#"a client can choose its key by the rule "chosen""#;
+    assert!(error_of([chosen()]).starts_with(chosen_alone));
+    // A key that all share is nobody's own, and a shadow bounds nothing.
+    assert!(error_of([chosen(), rule(1).0]).starts_with(chosen_alone));
+    let shadow = own("own").with_mode(Mode::SHADOW);
+    assert!(error_of([chosen(), shadow]).starts_with(chosen_alone));
+    let layer = InFlightLayer::all([rule(1).0, chosen(), own("own")]);
+    let names: Vec<_> = layer.rules().iter().map(InFlightRule::name).collect();
+    // The client's own key is asked first, and shared ones last.
+    assert_eq!(names, ["own", "chosen", "uploads"]);
 }
 
 #[test]

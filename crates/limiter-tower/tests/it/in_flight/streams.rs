@@ -15,7 +15,7 @@ use hyper::{
     client::conn::{http1, http2},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use limiter_tower::{InFlightRule, RateLimitLayer};
+use limiter_tower::{Answers, InFlightLayer, InFlightRule};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,
@@ -75,7 +75,7 @@ fn events(rule: &InFlightRule) -> (Router, mpsc::UnboundedReceiver<mpsc::Sender<
         let events = ReceiverStream::new(receiver).map(|text| Event::default().data(text));
         async move { Sse::new(events.map(Ok::<_, Infallible>)) }
     });
-    let layer = RateLimitLayer::only_in_flight(rule.clone());
+    let layer = InFlightLayer::all([rule.clone()]);
     (Router::new().route("/", route).layer(layer), opened)
 }
 
@@ -109,7 +109,7 @@ async fn an_http2_reset_gives_the_permit_back_before_and_within_the_body() {
     let rule = rule(2).0;
     let (app, mut opened) = events(&rule);
     let waits = get(async || std::future::pending::<()>().await);
-    let app = app.route("/never", waits.layer(RateLimitLayer::only_in_flight(rule.clone())));
+    let app = app.route("/never", waits.layer(InFlightLayer::all([rule.clone()])));
     let server = Server::start(app).await;
     let mut client = server.http2().await;
     // Within the body.
@@ -151,7 +151,7 @@ async fn a_client_that_closes_its_connection_gives_all_permits_back() {
 #[tokio::test]
 async fn connections_that_idle_hold_nothing() {
     let rule = rule(1).0;
-    let layer = RateLimitLayer::only_in_flight(rule.clone());
+    let layer = InFlightLayer::all([rule.clone()]);
     let server = Server::start(Router::new().route("/", get(async || "hello")).layer(layer)).await;
     let mut clients = Vec::new();
     for _ in 0..20 {
@@ -179,7 +179,7 @@ mod grpc {
     #[tokio::test]
     async fn a_grpc_stream_holds_a_permit_until_its_trailers() {
         let rule = rule(1).0;
-        let layer = RateLimitLayer::only_in_flight(rule.clone()).grpc();
+        let layer = InFlightLayer::all([rule.clone()]).answers(Answers::new().grpc());
         let (reporter, service) = tonic_health::server::health_reporter();
         let incoming = TcpIncoming::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = incoming.local_addr().unwrap();

@@ -9,7 +9,7 @@ use super::{
     send_by,
 };
 use crate::Body;
-use limiter_tower::{InFlightRule, RateLimitLayer, key::FixedKey};
+use limiter_tower::{InFlightLayer, InFlightRule, key::FixedKey};
 
 async fn answer(status: StatusCode) -> Answer {
     let mut response = Response::new(Stream::default());
@@ -70,7 +70,7 @@ async fn a_guard_holds_the_permits_of_all_layers() {
     let rule_of = |counter: &Counter| InFlightRule::new(counter.clone(), FixedKey::new("all"));
     let inner = rule(1).0;
     let (service, guards) = holding(&inner, StatusCode::SWITCHING_PROTOCOLS);
-    let layer = RateLimitLayer::only_in_flight(rule_of(&outer));
+    let layer = InFlightLayer::all([rule_of(&outer)]);
     let service = behind_layer(&layer, move |request| {
         let mut inner = service.clone();
         async move {
@@ -88,7 +88,7 @@ async fn a_guard_holds_the_permits_of_all_layers() {
 #[tokio::test]
 async fn a_request_that_is_not_counted_can_be_held_as_well() {
     let rule = rule(1).0;
-    let layer = RateLimitLayer::only_in_flight(rule.clone());
+    let layer = InFlightLayer::all([rule.clone()]);
     let service = behind_layer(&layer, |request| {
         assert!(permit_of(&request).hold().is_some());
         answer(StatusCode::SWITCHING_PROTOCOLS)

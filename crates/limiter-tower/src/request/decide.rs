@@ -11,18 +11,9 @@
 //!
 //! If a store fails, the failure acts for the rules of that store only, and the others are asked alone.
 
-mod queue;
-
 use std::{
     borrow::Cow,
-    future::Future,
     mem,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -31,19 +22,20 @@ use limiter_core::{
 };
 
 use crate::{
-    key::{Head, MissingKey},
+    key::Head,
     observe::Outcome,
     plan::Plan,
+    respond::{Reason, Refused},
     rule::{OnError, Rule},
     settle::send,
 };
 
 /// How many demands ask whether a key is blocked.
-const BLOCK_DEMANDS: usize = 2;
+pub(super) const BLOCK_DEMANDS: usize = 2;
 
 /// What one rule is asked about a request, and its answer.
 pub(crate) struct Ask<'k> {
-    pub(crate) rule: Cow<'k, Rule>,
+    pub(crate) rule: &'k Rule,
     pub(crate) plan: Cow<'k, Plan>,
     pub(crate) key: Key<'k>,
     pub(crate) cost: Cost,
@@ -60,30 +52,25 @@ pub(crate) struct Ask<'k> {
 }
 
 /// What one request asks of the rules.
-#[derive(Default)]
+///
+/// What was charged stays if it is dropped, because a client can go away at any time: were it refunded, no limit would
+/// count requests that are reset.
 pub(crate) struct Question<'k> {
-    pub(crate) asks: Vec<Ask<'k>>,
+    pub(super) asks: Vec<Ask<'k>>,
     /// Whether a charge may be refunded, also if all rules admit the request.
     may_refund: bool,
     /// When the rules were asked, if that is reported.
     asked_at: Option<Instant>,
     /// How long they took to decide, without a delay.
-    pub(crate) elapsed: Option<Duration>,
-}
-
-/// A question whose answers are awaited. What was charged stays if it is dropped, because a client can go away at any
-/// time: were it refunded, no limit would count requests that are reset.
-pub(crate) struct Pending {
-    answers: Pin<Box<dyn Future<Output = Question<'static>> + Send>>,
-    is_waiting: Arc<AtomicBool>,
+    pub(super) elapsed: Option<Duration>,
 }
 
 impl<'k> Ask<'k> {
     pub(crate) fn new(rule: &'k Rule, plan: Cow<'k, Plan>, key: Key<'k>, cost: Cost) -> Self {
         Self {
-            rule: Cow::Borrowed(rule),
+            rule,
             plan,
-            is_shadow: !rule.enforces(&key),
+            is_shadow: !rule.spec().enforces(&key),
             key,
             cost,
             answer: None,
@@ -91,6 +78,25 @@ impl<'k> Ask<'k> {
             outcome: None,
             is_blocked: false,
             waited: None,
+        }
+    }
+
+    /// Returns what the rule is asked about a request, `None` if it does not count it. Reports a rule that is not asked.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] if the rule has no key for the request.
+    pub(crate) fn of(rule: &'k Rule, head: Head<'k>) -> Result<Option<Self>, Refused> {
+        match rule.spec().counted_key(head) {
+            Ok(Some(key)) => Ok(Some(Self::new(rule, rule.plan_of(head), key, rule.cost_of(head)))),
+            Ok(None) => {
+                rule.report_not_asked(Outcome::Bypassed, head);
+                Ok(None)
+            }
+            Err(missing) => {
+                rule.report_not_asked(Outcome::Rejected, head);
+                Err(Refused::new(rule.live_plan().into_owned(), Reason::Rejected(missing)))
+            }
         }
     }
 
@@ -105,13 +111,13 @@ impl<'k> Ask<'k> {
     }
 
     /// Returns a demand on the rule's limiter that charges nothing.
-    fn question(&self) -> Demand<'_> {
+    pub(super) fn question(&self) -> Demand<'_> {
         Demand::only_ask(self.plan.limiter(), &self.key, self.cost)
     }
 
     /// Refuses the request for a time, because the key is blocked. It is reported as a refusal by the rule, of which no
     /// permits are left.
-    fn set_blocked(&mut self, wait: Duration) {
+    pub(super) fn set_blocked(&mut self, wait: Duration) {
         let own = self.answer.take().and_then(Result::ok);
         let wait = match own {
             Some(own) if !own.is_admitted() => own.retry_after().map(|own| own.max(wait)),
@@ -123,20 +129,12 @@ impl<'k> Ask<'k> {
         self.is_blocked = true;
     }
 
-    pub(crate) fn into_owned(self) -> Ask<'static> {
-        let Self { rule, plan, key, cost, is_shadow, answer, receipt, outcome, is_blocked, waited } =
-            self;
-        let (rule, plan) = (Cow::Owned(rule.into_owned()), Cow::Owned(plan.into_owned()));
-        let key = key.into_owned();
-        Ask { rule, plan, key, cost, is_shadow, answer, receipt, outcome, is_blocked, waited }
-    }
-
     /// Returns whether the request is not forwarded because of this rule's answer.
-    pub(crate) fn is_refused(&self) -> bool {
+    pub(super) fn is_refused(&self) -> bool {
         !self.is_shadow
             && self.answer.as_ref().is_some_and(|answer| match answer {
                 Ok(decision) => !decision.is_admitted(),
-                Err(error) => self.rule.on_error(error) != OnError::Forward,
+                Err(error) => self.rule.spec().on_error(error) != OnError::Forward,
             })
     }
 
@@ -147,62 +145,56 @@ impl<'k> Ask<'k> {
 }
 
 impl<'k> Question<'k> {
-    /// Returns what the rules are asked about a request. Calls `skipped` with each rule that does not count it.
+    /// Returns what the rules are asked about a request.
     ///
     /// # Errors
     ///
-    /// The first rule without a key for the request.
-    pub(crate) fn of(
-        rules: &'k [Rule],
-        head: Head<'k>,
-        may_refund: bool,
-        asked_at: Option<Instant>,
-        skipped: impl Fn(&Rule),
-    ) -> Result<Self, (&'k Rule, MissingKey)> {
+    /// [`Refused`] if a rule has no key for the request.
+    pub(super) fn of(rules: &'k [Rule], head: Head<'k>, may_refund: bool) -> Result<Self, Refused> {
         let mut asks = Vec::with_capacity(rules.len());
         for rule in rules {
-            match rule.counted_key(head) {
-                Ok(Some(key)) => {
-                    asks.push(Ask::new(rule, rule.plan_of(head), key, rule.cost_of(head)));
-                }
-                Ok(None) => skipped(rule),
-                Err(missing) => return Err((rule, missing)),
-            }
+            asks.extend(Ask::of(rule, head)?);
         }
-        Ok(Self { may_refund, ..Self::new(asks, asked_at) })
+        Ok(Self { may_refund, ..Self::new(asks) })
     }
 
-    pub(crate) const fn new(asks: Vec<Ask<'k>>, asked_at: Option<Instant>) -> Self {
+    /// Returns a question whose charges may be refunded.
+    pub(crate) fn new(asks: Vec<Ask<'k>>) -> Self {
+        let is_observed = asks.iter().any(|ask| ask.rule.spec().is_observed());
+        let asked_at = is_observed.then(Instant::now);
         Self { asks, may_refund: true, asked_at, elapsed: None }
     }
 
-    /// Asks the rules. Returns the answers if all of them are known at once.
-    pub(crate) fn ask(mut self) -> Result<Self, Pending> {
-        let mut joint = self.decide(|ask| !ask.is_shadow);
-        let is_final = joint.as_ready().and_then(|it| it.as_ref().ok()).is_some_and(|joint| {
-            let is_unasked = |ask: &Ask<'_>| match joint.is_admitted() {
-                true => ask.is_shadow,
-                false => ask.rule.settings.wait.is_some(),
-            };
-            !self.asks.iter().any(is_unasked)
-        });
-        if is_final && let Some(Ok(joint)) = joint.take_ready() {
-            self.set_elapsed();
-            self.record(joint, |ask| !ask.is_shadow);
-            return Ok(self);
+    /// Asks the rules, and returns their answers if they admit the request. Reports what each did.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] if a rule refuses. What was charged is refunded.
+    pub(crate) async fn decide(mut self, head: Head<'_>) -> Result<Vec<Ask<'k>>, Refused> {
+        match &mut *self.asks {
+            // A check costs less than a decision over a list of one.
+            [ask] if ask.rule.settings.is_plain() && !self.may_refund => {
+                ask.answer = Some(ask.plan.limiter().check_n(&ask.key, ask.cost).await);
+                self.set_elapsed();
+            }
+            _ => {
+                let joint = self.ask(|ask| !ask.is_shadow).await;
+                self.set_elapsed();
+                self.store(joint, |ask| !ask.is_shadow).await;
+                self.queue().await;
+                self.ask_each(|ask| ask.is_shadow).await;
+            }
         }
-        let is_waiting = Arc::new(AtomicBool::new(false));
-        let answers = Box::pin(self.into_owned().answers(joint, Arc::clone(&is_waiting)));
-        Err(Pending { answers, is_waiting })
+        self.conclude(head)
     }
 
     /// Asks for one decision over the rules that `has` selects.
-    fn decide(&self, has: impl Fn(&Ask<'_>) -> bool) -> LimiterFuture<JointDecision> {
-        self.decide_by(has, |ask| ask.demand(self.may_refund))
+    pub(super) fn ask(&self, has: impl Fn(&Ask<'_>) -> bool) -> LimiterFuture<JointDecision> {
+        self.ask_by(has, |ask| ask.demand(self.may_refund))
     }
 
     /// Asks for one decision over the rules that `has` selects, by a demand on each.
-    fn decide_by<'a>(
+    pub(super) fn ask_by<'a>(
         &'a self,
         has: impl Fn(&Ask<'_>) -> bool,
         demand: impl Fn(&'a Ask<'k>) -> Demand<'a>,
@@ -220,7 +212,7 @@ impl<'k> Question<'k> {
     }
 
     /// Stores a decision over the rules that `has` selects.
-    fn record(&mut self, joint: JointDecision, has: impl Fn(&Ask<'_>) -> bool) {
+    pub(super) fn record(&mut self, joint: JointDecision, has: impl Fn(&Ask<'_>) -> bool) {
         let asked = || self.asks.iter().filter(|ask| has(ask));
         let mut block_demands = asked().count()..joint.len();
         let asked = self.asks.iter_mut().filter(|ask| has(ask));
@@ -241,43 +233,17 @@ impl<'k> Question<'k> {
         }
     }
 
-    /// Stores the answer of the only rule.
-    pub(crate) fn answered(&mut self, answer: Result<Decision, Error>) {
-        self.set_elapsed();
-        if let Some(ask) = self.asks.first_mut() {
-            ask.answer = Some(answer);
-        }
-    }
-
     /// Notes that the rules have decided.
     fn set_elapsed(&mut self) {
-        self.elapsed = self.elapsed.or_else(|| self.asked_at.map(|asked_at| asked_at.elapsed()));
-    }
-
-    pub(crate) fn into_owned(self) -> Question<'static> {
-        let Self { asks, may_refund, asked_at, elapsed } = self;
-        let asks = asks.into_iter().map(Ask::into_owned).collect();
-        Question { asks, may_refund, asked_at, elapsed }
-    }
-}
-
-impl Question<'static> {
-    /// Returns the answers, once they are known. Sets `is_waiting` before the request waits for permits.
-    async fn answers(
-        mut self,
-        first: LimiterFuture<JointDecision>,
-        is_waiting: Arc<AtomicBool>,
-    ) -> Self {
-        let first = first.await;
-        self.set_elapsed();
-        self.store(first, |ask| !ask.is_shadow).await;
-        self.queue(&is_waiting).await;
-        self.ask_each(|ask| ask.is_shadow).await;
-        self
+        self.elapsed = self.asked_at.map(|asked_at| asked_at.elapsed());
     }
 
     /// Stores a decision over the rules that `has` selects, or what follows for each of them if a store has failed.
-    async fn store(&mut self, joint: Result<JointDecision, Error>, has: impl Fn(&Ask<'_>) -> bool) {
+    pub(super) async fn store(
+        &mut self,
+        joint: Result<JointDecision, Error>,
+        has: impl Fn(&Ask<'_>) -> bool,
+    ) {
         let error = match joint {
             Ok(joint) => return self.record(joint, has),
             Err(error) => error,
@@ -307,12 +273,12 @@ impl Question<'static> {
                 return;
             }
             let Some(ask) = self.asks.get(place).filter(|ask| has(ask)) else { continue };
-            let (rule, limiter) = (Rule::clone(&ask.rule), ask.plan.limiter().id());
-            let is_it = |ask: &Ask<'_>| ask.rule.is(&rule);
-            match self.decide(is_it).await {
+            let (rule, limiter) = (ask.rule, ask.plan.limiter().id());
+            let is_it = |ask: &Ask<'_>| ask.rule.is(rule);
+            match self.ask(is_it).await {
                 Ok(joint) => self.record(joint, is_it),
                 Err(error) => {
-                    if rule.on_error(&error) != OnError::Reject {
+                    if rule.spec().on_error(&error) != OnError::Reject {
                         self.fail(&error, Some(limiter), &has);
                     }
                     if let Some(ask) = self.asks.get_mut(place) {
@@ -324,38 +290,21 @@ impl Question<'static> {
     }
 }
 
-impl Pending {
-    /// Returns whether the request waits for permits, and not for a decision.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.is_waiting.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Question<'static>> {
-        self.answers.as_mut().poll(cx)
-    }
-
-    /// Returns the answer of one rule that was asked alone.
-    pub(crate) fn check(mut question: Question<'static>, answer: LimiterFuture<Decision>) -> Self {
-        let answers = Box::pin(async move {
-            question.answered(answer.await);
-            question
-        });
-        Self { answers, is_waiting: Arc::default() }
-    }
-}
-
 /// Returns how long a key is blocked, by the decisions on the demands that it is not.
-fn blocked_for(joint: &JointDecision, places: impl Iterator<Item = usize>) -> Option<Duration> {
+pub(super) fn blocked_for(
+    joint: &JointDecision,
+    places: impl Iterator<Item = usize>,
+) -> Option<Duration> {
     let decisions = places.filter_map(|place| joint.decision(place));
     let refusals = decisions.filter(|decision| !decision.is_admitted());
     refusals.filter_map(|it| it.retry_after()).max()
 }
 
 /// Refunds what was charged, because the request is refused or fails.
-pub(crate) fn refund(asks: &mut [Ask<'_>]) {
+pub(super) fn refund(asks: &mut [Ask<'_>]) {
     for ask in asks {
         if let Some(receipt) = mem::take(&mut ask.receipt) {
-            send(ask.plan.limiter().refund(receipt), &ask.rule);
+            send(ask.plan.limiter().refund(receipt), ask.rule);
         }
     }
 }

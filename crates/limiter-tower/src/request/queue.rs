@@ -1,39 +1,32 @@
 //! The queue of the rule that waits.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Instant,
-};
+use std::time::Instant;
 
-use super::{Ask, BLOCK_DEMANDS, Question, blocked_for, refund};
+use super::decide::{Ask, BLOCK_DEMANDS, Question, blocked_for, refund};
 
-impl Question<'static> {
+impl Question<'_> {
     /// Joins the queue of a rule that waits if it alone has refused, and asks the others once it has admitted the
     /// request. Nothing else is charged meanwhile.
-    pub(super) async fn queue(&mut self, is_waiting: &AtomicBool) {
+    pub(super) async fn queue(&mut self) {
         let mut refusing = self.asks.iter().enumerate().filter(|(_, ask)| ask.is_refused());
         let (Some((place, ask)), None) = (refusing.next(), refusing.next()) else { return };
-        let Some(wait) = ask.rule.settings.wait.clone() else { return };
+        let Some(wait) = &ask.rule.settings.wait else { return };
         let Some(Ok(decision)) = &ask.answer else { return };
-        let is_final =
-            ask.is_blocked || decision.retry_after().is_none_or(|retry| retry > wait.within());
-        if is_final {
-            return;
-        }
+        let due = decision.retry_after().filter(|due| !ask.is_blocked && *due <= wait.within());
+        let Some(due) = due else { return };
         self.ask_others().await;
         if self.asks.iter().filter(|ask| ask.is_refused()).count() > 1 {
             return;
         }
         let Some(ask) = self.asks.get(place) else { return };
         let Some(limiter) = ask.plan.waiting_limiter() else { return };
-        let Some(guard) = wait.enter(&ask.rule.live().name, &ask.key) else { return };
+        let Some(guard) = wait.enter(ask.rule.name(), &ask.key, due) else { return };
         let acquired = limiter.acquire(&ask.key, ask.cost, Some(wait.within()));
         // If a store has failed, the others were asked alone, and may have charged.
         refund(&mut self.asks);
-        is_waiting.store(true, Ordering::Relaxed);
         let since = Instant::now();
         let reserved = acquired.await;
-        drop(guard);
+        guard.leave();
         let Some(ask) = self.asks.get_mut(place) else { return };
         ask.waited = Some(since.elapsed());
         match reserved {
@@ -47,7 +40,7 @@ impl Question<'static> {
         if self.asks.get(place).is_some_and(|ask| !ask.is_refused()) {
             let has = |ask: &Ask<'_>| !ask.is_shadow && ask.waited.is_none();
             self.asks.iter_mut().filter(|ask| has(ask)).for_each(|ask| ask.answer = None);
-            let joint = self.decide(has).await;
+            let joint = self.ask(has).await;
             self.store(joint, has).await;
         }
     }
@@ -57,7 +50,7 @@ impl Question<'static> {
     async fn ask_others(&mut self) {
         let has = |ask: &Ask<'_>| !ask.is_shadow && ask.answer.is_none();
         if self.asks.iter().any(has)
-            && let Ok(joint) = self.decide_by(has, Ask::question).await
+            && let Ok(joint) = self.ask_by(has, Ask::question).await
             && !joint.is_admitted()
         {
             self.record(joint, has);

@@ -7,29 +7,32 @@ use std::{
 
 use limiter_core::{Decision, Source};
 
+use super::decide::{Ask, Question, refund};
 use crate::{
-    decide::{Ask, Question, refund},
     decisions::{PolicyDecision, Reported, is_public},
     key::Head,
     observe::{Outcome, log},
     plan::Plan,
-    report::{Details, Observer},
     respond::{Reason, Refused},
-    rule::{Blocking, OnError},
+    rule::{Blocking, Details},
     settle::{Charged, send_strike},
 };
 
 impl<'k> Question<'k> {
     /// Returns the rules' answers to an admitted request, and reports them. If the request is not admitted, refunds what
-    /// was charged.
-    pub(crate) fn conclude(
-        mut self,
-        observer: &Observer,
-        head: Head<'_>,
-    ) -> Result<Vec<Ask<'k>>, Refused> {
-        let refused = self.conclude_each();
-        self.report(refused.is_some(), observer, head);
-        match refused {
+    /// was charged. A rule that would have admitted a refused request reports nothing, because it has charged nothing.
+    pub(super) fn conclude(mut self, head: Head<'_>) -> Result<Vec<Ask<'k>>, Refused> {
+        self.asks.iter_mut().for_each(Ask::conclude);
+        let is_refused = self.asks.iter().any(Ask::is_refused);
+        for ask in &mut self.asks {
+            let has_failed = matches!(ask.answer, Some(Err(_)));
+            let is_reported = |it: &Outcome| !is_refused || it.is_refusal() || has_failed;
+            if let Some(outcome) = ask.outcome.filter(is_reported) {
+                ask.report(outcome, self.elapsed, head);
+                ask.strike(outcome);
+            }
+        }
+        match refused(&self.asks) {
             None => Ok(self.asks),
             Some(refused) => {
                 refund(&mut self.asks);
@@ -37,103 +40,62 @@ impl<'k> Question<'k> {
             }
         }
     }
-
-    /// Refunds what was charged, because a limit on requests in flight refuses the request, and reports stores that have
-    /// failed.
-    pub(crate) fn refuse(mut self, observer: &Observer, head: Head<'_>) {
-        self.conclude_each();
-        self.report(true, observer, head);
-        refund(&mut self.asks);
-    }
-
-    /// Stores what became of the request under each rule, and returns the refusal if one refuses.
-    fn conclude_each(&mut self) -> Option<Refused> {
-        for ask in &mut self.asks {
-            ask.outcome = ask.conclude();
-        }
-        refused(&self.asks)
-    }
-
-    /// Reports what became of the request under each rule. If it is refused, a rule that would have admitted it reports
-    /// nothing, because it has charged nothing.
-    fn report(&self, is_refused: bool, observer: &Observer, head: Head<'_>) {
-        for ask in &self.asks {
-            let is_reported = |it: &Outcome| !is_refused || it.is_refusal() || ask.has_failed();
-            if let Some(outcome) = ask.outcome.filter(is_reported) {
-                ask.report(outcome, self.elapsed, observer, head);
-                ask.strike(outcome);
-            }
-        }
-    }
 }
 
 impl Ask<'_> {
-    /// Returns what became of the request under this rule, `None` if the rule was not asked.
-    fn conclude(&self) -> Option<Outcome> {
-        let decision = match self.answer.as_ref()? {
-            Ok(decision) => decision,
-            Err(error) => {
-                return Some(match (self.rule.failed(error), self.is_shadow) {
-                    (OnError::Forward, _) | (_, true) => Outcome::ErrorAllowed,
-                    (OnError::Deny, false) => Outcome::ErrorDenied,
-                    (OnError::Reject, false) => Outcome::Rejected,
-                });
+    /// Stores what became of the request under this rule, if it was asked.
+    fn conclude(&mut self) {
+        let Some(answer) = &self.answer else { return };
+        let spec = self.rule.spec();
+        self.outcome = Some(match answer {
+            Err(error) => spec.failed(error, self.is_shadow),
+            Ok(decision) => {
+                if matches!(decision.source(), Source::State | Source::Lease) {
+                    spec.store_decided();
+                }
+                match decision.is_admitted() {
+                    true if self.waited.is_some() => Outcome::Delayed,
+                    true => Outcome::Allowed,
+                    false if self.is_shadow => Outcome::ShadowDenied,
+                    false if self.is_blocked => Outcome::Blocked,
+                    false => Outcome::Denied,
+                }
             }
-        };
-        if is_of_store(decision) {
-            self.rule.store_decided();
-        }
-        Some(match decision.is_admitted() {
-            true if self.waited.is_some() => Outcome::Delayed,
-            true => Outcome::Allowed,
-            false if self.is_shadow => Outcome::ShadowDenied,
-            false if self.is_blocked => Outcome::Blocked,
-            false => Outcome::Denied,
-        })
-    }
-
-    /// Returns whether the store failed.
-    const fn has_failed(&self) -> bool {
-        matches!(self.answer, Some(Err(_)))
+        });
     }
 
     /// Counts a refusal as a strike, if the rule blocks keys that are refused. A refusal because the table is full is not
-    /// the key's fault.
-    fn strike(&self, outcome: Outcome) {
+    /// the key's fault. A block that begins with it is announced with it, if that is known at once.
+    fn strike(&mut self, outcome: Outcome) {
         let Some(Blocking { blocks, strikes: None }) = &self.rule.settings.block else { return };
         let is_refused = matches!(outcome, Outcome::Denied | Outcome::ShadowDenied);
         if let Some(Ok(decision)) = &self.answer
             && is_refused
             && !self.is_blocked
             && decision.source() != Source::FullTable
+            && let Some(block) = send_strike(blocks.strike(&self.key), self.rule)
         {
-            send_strike(blocks.strike(&self.key), &self.rule);
+            self.set_blocked(block);
         }
     }
 
-    fn report(
-        &self,
-        outcome: Outcome,
-        elapsed: Option<Duration>,
-        observer: &Observer,
-        head: Head<'_>,
-    ) {
+    fn report(&self, outcome: Outcome, elapsed: Option<Duration>, head: Head<'_>) {
         let (decision, error) = match &self.answer {
             Some(Ok(decision)) => (Some(decision), None),
             Some(Err(error)) => (None, Some(error)),
             None => (None, None),
         };
         if let (Outcome::Denied | Outcome::Blocked, Some(decision)) = (outcome, decision) {
-            log::refused(&self.rule.live().name, decision);
+            log::refused(self.rule.name(), decision);
         }
         let details = Details { key: Some(&self.key), decision, error, elapsed };
-        observer.report(&self.rule, &self.plan, outcome, details, head);
+        self.rule.spec().report_rate(&self.plan, outcome, details, head);
     }
 
     /// Returns what header fields report to clients, if they do.
     pub(crate) fn reported(&self) -> Option<Reported<'_>> {
         let Some(Ok(decision)) = &self.answer else { return None };
-        let disclosure = self.rule.settings.disclosure;
+        let disclosure = self.rule.spec().disclosure;
         let is_public = is_public(disclosure, self.is_shadow, decision);
         let is_asked_only = self.rule.settings.charge_after.is_some() && decision.is_admitted();
         let charged = if is_asked_only { 0 } else { self.cost.get() };
@@ -145,7 +107,7 @@ impl Ask<'_> {
         let decision = *self.answer.as_ref()?.as_ref().ok()?;
         let is_asked_only = self.rule.settings.charge_after.is_some();
         Some(PolicyDecision {
-            rule: self.rule.live().name.clone(),
+            rule: self.rule.spec().live.name.clone(),
             plan: Plan::clone(&self.plan),
             cost: self.cost,
             charged: if is_asked_only { 0 } else { self.cost.get() },
@@ -153,7 +115,7 @@ impl Ask<'_> {
             is_shadow: self.is_shadow,
             is_blocked: self.is_blocked,
             waited: self.waited,
-            disclosure: self.rule.settings.disclosure,
+            disclosure: self.rule.spec().disclosure,
         })
     }
 
@@ -163,18 +125,13 @@ impl Ask<'_> {
         let settles = rule.settings.settles();
         let has_subject = receipt.is_some() || settles && matches!(answer, Some(Ok(_)));
         (has_subject && (settles || keeps_charges)).then(|| Charged {
-            rule: rule.into_owned(),
+            rule: rule.clone(),
             plan: plan.into_owned(),
             key: key.into_owned(),
             receipt,
             kept: None,
         })
     }
-}
-
-/// Returns whether the store made a decision, now or when it granted a lease.
-pub(crate) const fn is_of_store(decision: &Decision) -> bool {
-    matches!(decision.source(), Source::State | Source::Lease)
 }
 
 /// Returns the refusal of a request, `None` if no rule refuses it: by quotas, or else for the first other reason.
@@ -192,7 +149,7 @@ fn refused(asks: &[Ask<'_>]) -> Option<Refused> {
 
 /// Returns a refusal with up to twice its wait, at random, if a table was full: so that not all keys of a
 /// flood return when a slot is free.
-fn spread(refused: Decision) -> Decision {
+pub(super) fn spread(refused: Decision) -> Decision {
     let Some(wait) = refused.retry_after().filter(|_| refused.source() == Source::FullTable) else {
         return refused;
     };

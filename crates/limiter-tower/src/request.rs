@@ -1,0 +1,22 @@
+//! A request's way through a layer: the decision, the inner service, the response.
+//!
+//! | file | what |
+//! |---|---|
+//! | `service`, `future` | the way, for rates and for requests in flight: a [`Gate`](gate::Gate) decides |
+//! | `layer`, `config`, `rates` | the layer of rates, and its gate |
+//! | `decide`, `queue`, `conclude` | the decision on one request by all rates |
+//! | `after` | what is done with an admitted request and its response |
+
+pub(crate) mod after;
+pub(crate) mod body;
+mod conclude;
+mod config;
+pub(crate) mod decide;
+pub(crate) mod future;
+pub(crate) mod gate;
+mod layer;
+mod queue;
+pub(crate) mod rates;
+pub(crate) mod service;
+
+pub use self::layer::RateLimitLayer;

@@ -1,0 +1,137 @@
+//! What is done around the inner service.
+
+use std::{iter, task::Context};
+
+use bytes::Bytes;
+use http::{Extensions, Response};
+use limiter_core::{Cost, Decision};
+
+use super::{config::Config, decide::Ask, gate};
+use crate::{
+    decisions::{Decisions, Reported, is_public},
+    head::ResponseHead,
+    plan::Plan,
+    respond::{Headers, ResponseFields, insert, is_of_layer, watch},
+    rule::Rule,
+    settle::Charge,
+};
+
+/// What is to be done with an admitted request and its response.
+#[derive(Default)]
+#[expect(missing_debug_implementations, reason = "users can't name it")]
+pub struct After {
+    fields: Option<ResponseFields>,
+    /// In a box, because most layers have nothing but fields.
+    rest: Option<Box<Rest>>,
+}
+
+struct Rest {
+    /// For handlers and outer layers, and for the fields after a settlement.
+    decisions: Decisions,
+    /// Whether handlers and outer layers see the decisions.
+    shows_decisions: bool,
+    charge: Charge,
+    /// Whether handlers get the charge.
+    is_chargeable: bool,
+    /// Whether the response matters to a rule.
+    settles: bool,
+    headers: Headers,
+}
+
+impl After {
+    /// Returns what the configuration demands after these rules have admitted a request.
+    pub(super) fn new(config: &Config, asks: Vec<Ask<'_>>) -> Self {
+        let reported = asks.iter().filter_map(Ask::reported);
+        let fields = config.answers.headers.fields(reported, iter::empty());
+        // After a delay, the inner service may fail to become ready.
+        let has_waited = asks.iter().any(|ask| ask.waited.is_some());
+        let settles = asks.iter().any(|ask| ask.rule.settings.settles());
+        let is_needed = config.has_decisions || config.is_chargeable || has_waited || settles;
+        let rest = is_needed.then(|| {
+            let keeps_charges = config.is_chargeable || has_waited;
+            let decisions = asks.iter().filter_map(Ask::decided).collect();
+            let charges = asks.into_iter().filter_map(|ask| ask.charged(keeps_charges));
+            Box::new(Rest {
+                decisions,
+                shows_decisions: config.has_decisions,
+                charge: Charge::new(charges.collect()),
+                is_chargeable: config.is_chargeable,
+                settles,
+                headers: config.answers.headers,
+            })
+        });
+        Self { fields, rest }
+    }
+
+    /// Returns the same for an admission by the only rule, without copies of plan and decision: no handler can read them.
+    pub(super) fn plain(
+        config: &Config,
+        rule: &Rule,
+        plan: &Plan,
+        decision: &Decision,
+        cost: Cost,
+    ) -> Self {
+        if !is_public(rule.spec().disclosure, false, decision) {
+            return Self::default();
+        }
+        let reported = iter::once(Reported { plan, decision, cost, charged: cost.get() });
+        Self { fields: config.answers.headers.fields(reported, iter::empty()), rest: None }
+    }
+
+    /// Settles the charge, and adds what clients and outer layers may read.
+    pub(super) fn leave<R>(mut self, response: &mut Response<R>) {
+        let is_of_layer = is_of_layer(response.extensions());
+        if let Some(mut rest) = self.rest {
+            // The refusal of an inner layer says nothing of what the request costs.
+            if !is_of_layer && rest.settle(ResponseHead::from(&*response)) {
+                self.fields = rest.headers.fields(rest.decisions.reported(), iter::empty());
+            }
+            if rest.shows_decisions {
+                insert(rest.decisions, response.extensions_mut());
+            }
+        }
+        if let Some(fields) = self.fields {
+            fields.append_to(response.headers_mut(), is_of_layer);
+        }
+    }
+}
+
+impl gate::After for After {
+    fn enter(&mut self, extensions: &mut Extensions) {
+        let settles = self.rest.as_ref().is_some_and(|rest| rest.settles);
+        if settles || self.fields.as_ref().is_some_and(ResponseFields::overwrites) {
+            watch(extensions);
+        }
+        let Some(rest) = &mut self.rest else { return };
+        if rest.shows_decisions {
+            insert(rest.decisions.clone(), extensions);
+        }
+        if rest.is_chargeable {
+            rest.charge.set_outer(extensions.get());
+            extensions.insert(rest.charge.clone());
+        }
+    }
+
+    fn undo(&self) {
+        if let Some(rest) = &self.rest {
+            rest.charge.refund();
+        }
+    }
+
+    fn ended(&mut self, _: &mut Context<'_>) -> Option<Response<Bytes>> {
+        None
+    }
+}
+
+impl Rest {
+    /// Settles the charge. Returns whether that has changed a decision.
+    fn settle(&mut self, response: ResponseHead<'_>) -> bool {
+        let Self { charge, decisions, .. } = self;
+        let mut is_settled = false;
+        charge.settle(response, |rule, kept| {
+            decisions.settle(rule, kept);
+            is_settled = true;
+        });
+        is_settled
+    }
+}

@@ -1,0 +1,176 @@
+//! The future of a response.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::gate::{After, Deciding, Gate, Respond, Verdict};
+
+pin_project! {
+    /// The future of [`Limited`](crate::service::Limited).
+    ///
+    /// Polled after it was ready, it stays pending. If it is dropped, charges stay: a client that resets its requests is
+    /// limited like any other. The permits that a request waits for, and those of a request in flight, are given back.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ResponseFuture<S, B, G>
+    where
+        S: Service<Request<B>>,
+        G: Gate,
+    {
+        #[pin]
+        state: State<S, B, G::After, S::Future, S::Error>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<S, B, A, F, E> {
+        /// Waits for the decision. The service was not polled, because a ready one may hold a permit of an inner concurrency
+        /// limit, or of a pool. `None` once the request is decided.
+        Deciding { deciding: Deciding<A>, undecided: Option<(B, S)> },
+        /// Is admitted, and waits for the service to be ready. In a box, because mostly it is ready at once.
+        Readying { readying: Option<Box<Readying<S, B, A>>> },
+        /// Waits for the inner service. Its future is dropped before the permits of a request in flight are given back.
+        Calling { #[pin] inner: F, after: Option<A> },
+        /// Has a response without the inner service.
+        Answered { response: Option<Response<Bytes>> },
+        /// The inner service has failed to become ready.
+        Failed { error: Option<E> },
+        /// Was ready.
+        Done,
+    }
+}
+
+/// A request that is admitted.
+struct Readying<S, B, A> {
+    service: S,
+    request: Request<B>,
+    after: A,
+}
+
+impl<S, B, A: After> Readying<S, B, A> {
+    fn new(service: S, mut request: Request<B>, mut after: A) -> Self {
+        after.enter(request.extensions_mut());
+        Self { service, request, after }
+    }
+}
+
+impl<S: Service<Request<B>>, B, G: Gate> ResponseFuture<S, B, G> {
+    pub(super) const fn deciding(deciding: Deciding<G::After>, body: B, service: S) -> Self {
+        Self { state: State::Deciding { deciding, undecided: Some((body, service)) } }
+    }
+
+    /// `service` was polled, and is not ready. `after` has entered the request.
+    pub(super) fn readying(service: S, request: Request<B>, after: G::After) -> Self {
+        let readying = Some(Box::new(Readying { service, request, after }));
+        Self { state: State::Readying { readying } }
+    }
+
+    pub(super) const fn calling(inner: S::Future, after: G::After) -> Self {
+        Self { state: State::Calling { inner, after: Some(after) } }
+    }
+
+    pub(super) const fn answered(response: Response<Bytes>) -> Self {
+        Self { state: State::Answered { response: Some(response) } }
+    }
+
+    pub(super) const fn failed(error: S::Error) -> Self {
+        Self { state: State::Failed { error: Some(error) } }
+    }
+}
+
+impl<S, B, R, G> Future for ResponseFuture<S, B, G>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    G: Respond<R>,
+{
+    type Output = Result<Response<G::Body>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProjection::Deciding { deciding, undecided } => {
+                    let (parts, verdict) = ready!(deciding.as_mut().poll(cx));
+                    match (verdict, undecided.take()) {
+                        (Verdict::Answer(response), _) => {
+                            State::Answered { response: Some(response) }
+                        }
+                        (Verdict::Forward(after), Some((body, service))) => {
+                            let request = Request::from_parts(parts, body);
+                            let readying = Readying::new(service, request, after);
+                            State::Readying { readying: Some(Box::new(readying)) }
+                        }
+                        (Verdict::Forward(_), None) => State::Done,
+                    }
+                }
+                StateProjection::Readying { readying } => {
+                    let Some(waiting) = readying else { return Poll::Pending };
+                    if let Some(response) = waiting.after.ended(cx) {
+                        state.set(State::Answered { response: Some(response) });
+                        continue;
+                    }
+                    let ready = ready!(waiting.service.poll_ready(cx));
+                    match (ready, readying.take()) {
+                        (Ok(()), Some(ready)) => {
+                            let Readying { mut service, request, after } = *ready;
+                            State::Calling { inner: service.call(request), after: Some(after) }
+                        }
+                        (Err(error), Some(failed)) => {
+                            failed.after.undo();
+                            State::Failed { error: Some(error) }
+                        }
+                        (_, None) => State::Done,
+                    }
+                }
+                StateProjection::Calling { inner, after } => {
+                    // Before the inner future, because the process may have been stopped since it was last polled.
+                    if let Some(response) = after.as_mut().and_then(|after| after.ended(cx)) {
+                        state.set(State::Answered { response: Some(response) });
+                        continue;
+                    }
+                    let result = ready!(inner.poll(cx));
+                    let after = after.take();
+                    state.set(State::Done);
+                    // If the inner service has failed, permits are given back now.
+                    return match (result, after) {
+                        (Ok(response), Some(after)) => Poll::Ready(Ok(G::leave(after, response))),
+                        (Err(error), _) => Poll::Ready(Err(error)),
+                        (Ok(_), None) => Poll::Pending,
+                    };
+                }
+                StateProjection::Answered { response } => {
+                    let response = response.take();
+                    return response.map_or(Poll::Pending, |it| Poll::Ready(Ok(G::answer(it))));
+                }
+                StateProjection::Failed { error } => {
+                    return error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
+                }
+                StateProjection::Done => return Poll::Pending,
+            };
+            state.set(next);
+        }
+    }
+}
+
+impl<S: Service<Request<B>>, B, G: Gate> fmt::Debug for ResponseFuture<S, B, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Deciding { .. } => "Deciding",
+            State::Readying { .. } => "Readying",
+            State::Calling { .. } => "Calling",
+            State::Answered { response: Some(_) } => "Answered",
+            State::Failed { error: Some(_) } => "Failed",
+            State::Answered { .. } | State::Failed { .. } | State::Done => "Done",
+        };
+        f.debug_struct("ResponseFuture").field("state", &state).finish_non_exhaustive()
+    }
+}

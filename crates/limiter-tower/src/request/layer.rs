@@ -1,0 +1,299 @@
+//! The layer of rates: a list of rules, and how it answers.
+
+use std::{collections::HashMap, fmt, marker::PhantomData, sync::Arc};
+
+use limiter_core::{Error, ErrorKind, Limit, Limiter};
+use tower_layer::Layer;
+
+use super::{
+    config::Config,
+    rates::{AnyBody, Rates, SameBody},
+    service::Limited,
+};
+use crate::{
+    key::{Head, KeyExtractor, KeySource},
+    observe::Event,
+    respond::Answers,
+    rule::{ObserveFn, Rule},
+};
+
+/// Limits the requests to a service.
+///
+/// A layer is a list of [rules](Rule), and how it answers. All clones, and all services that they make, share the rules.
+///
+/// ```
+/// use limiter_core::{MemoryLimiter, Policy, Quota};
+/// use limiter_tower::{ClientIp, RateLimitLayer};
+///
+/// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_second(50)));
+/// let layer = RateLimitLayer::new(limiter, ClientIp::peer());
+/// ```
+///
+/// # Several rules
+///
+/// The rules are one decision: a request is charged by all of them, or by none. A refusal has the longest wait of those
+/// that refuse, and names each of them. The order of the list never changes the outcome.
+///
+/// ```
+/// # use limiter_core::{MemoryLimiter, Policy, Quota};
+/// use limiter_tower::{RateLimitLayer, Rule, key::{ExtensionKey, FixedKey, MaybeKey}};
+///
+/// #[derive(Clone)]
+/// struct User {
+///     id: u64,
+///     organisation: u64,
+/// }
+///
+/// # let limiter = |name, permits| MemoryLimiter::new(Policy::gcra(name, Quota::per_minute(permits)));
+/// let (users, organisations, service) = (limiter("user", 60), limiter("org", 600), limiter("all", 9_000));
+/// let layer = RateLimitLayer::all([
+///     Rule::new(users, ExtensionKey::new(|user: &User| user.id.into()).or_reject()),
+///     Rule::new(organisations, ExtensionKey::new(|user: &User| user.organisation.into()).or_skip()),
+///     Rule::new(service, FixedKey::new("all")),
+/// ]);
+/// ```
+///
+/// Limiters in Redis that are [siblings](limiter_core::Limiter::sibling) are one call, as far as their keys are in one
+/// slot. With several stores or slots, the rules are asked in turn: the client's own key first, then keys that it chooses, then keys that it shares; what was charged before a
+/// refusal is given back. See [`decide`](limiter_core::decide).
+///
+/// # While requests are served
+///
+/// A clone of the layer switches it off and on, and clones of its rules change policies and modes.
+pub struct RateLimitLayer<M = SameBody> {
+    config: Arc<Config>,
+    body: PhantomData<fn() -> M>,
+}
+
+impl RateLimitLayer {
+    /// Returns a layer with one rule, which counts requests under `key`.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_all`](Self::try_all) returns an error, with its text.
+    #[track_caller]
+    pub fn new(limiter: impl Limiter + 'static, key: impl KeyExtractor + 'static) -> Self {
+        Self::all([Rule::new(limiter, key)])
+    }
+
+    /// Returns a layer with several rules.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_all`](Self::try_all) returns an error, with its text.
+    #[must_use]
+    #[track_caller]
+    #[expect(clippy::panic, reason = "a program that is set up wrongly must not start")]
+    pub fn all(rules: impl IntoIterator<Item = Rule>) -> Self {
+        Self::try_all(rules).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Returns a layer with one rule, as [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_all`](Self::try_all).
+    pub fn try_new(
+        limiter: impl Limiter + 'static,
+        key: impl KeyExtractor + 'static,
+    ) -> Result<Self, Error> {
+        Self::try_all([Rule::new(limiter, key)])
+    }
+
+    /// Returns a layer with several rules, for those from a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`] or [`ErrorKind::InvalidName`]:
+    ///
+    /// - If there is no rule, or more than 16; a rule with a [block](Rule::block) counts as three.
+    /// - If two rules have a policy or a limit of the same name: header fields and metrics identify them by name. A rule
+    ///   with a [block](Rule::block) also takes the names of the block's states, such as `login-block`.
+    /// - If two rules count by the states of one limiter.
+    /// - If two rules [wait](Rule::waiting).
+    /// - If a rule counts requests by a key that clients [choose](KeySource::Chosen), such as an unverified
+    ///   [`HeaderKey`](crate::key::HeaderKey), and no rule with a key of the client's [own](KeySource::Own) counts all
+    ///   requests and is enforced for as many keys.
+    /// - If a rule [blocks](Rule::block) keys that many clients share, or that a client can choose freely: one client could
+    ///   block others.
+    pub fn try_all(rules: impl IntoIterator<Item = Rule>) -> Result<Self, Error> {
+        let mut rules: Box<[Rule]> = rules.into_iter().collect();
+        check(&rules)?;
+        rules.sort_by_key(|rule| (rule.settings.wait.is_some(), rule.spec().source().order()));
+        Ok(Self { config: Arc::new(Config::new(rules)), body: PhantomData })
+    }
+
+    /// Makes the body of the responses `Either<B, Full<Bytes>>`, of `http-body-util`, if `B` is the inner service's: for
+    /// inner bodies that can't be that of a refusal, such as those of `tower-http`'s `ServeDir` and `CompressionLayer`, or
+    /// hyper's `Incoming`. See [`FromRefusal`](crate::service::FromRefusal).
+    #[must_use]
+    pub fn any_body(self) -> RateLimitLayer<AnyBody> {
+        RateLimitLayer { config: self.config, body: PhantomData }
+    }
+}
+
+impl<M> RateLimitLayer<M> {
+    /// Forwards requests for which `skip` returns true, without counting them.
+    ///
+    /// ```
+    /// # use limiter_core::{MemoryLimiter, Policy, Quota};
+    /// # use limiter_tower::{ClientIp, RateLimitLayer};
+    /// # let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
+    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer()).skip(|head| head.path() == "/health");
+    /// ```
+    #[must_use]
+    pub fn skip(self, skip: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.with(|config| config.skip = Some(Arc::new(skip)))
+    }
+
+    /// Sets how the layer answers: the header fields, the response to requests that are not admitted, and whether gRPC
+    /// clients receive a gRPC status.
+    #[must_use]
+    pub fn answers(self, answers: Answers) -> Self {
+        self.with(|config| config.answers = answers)
+    }
+
+    /// Inserts [`Decisions`](crate::observe::Decisions) into the extensions of requests and responses,
+    /// which costs a few allocations a request (`cargo xtask bench layer`).
+    #[must_use]
+    pub fn decisions(self) -> Self {
+        self.with(|config| config.has_decisions = true)
+    }
+
+    /// Inserts a [`Charge`](crate::settle::Charge) into the extensions of requests, for handlers that settle what the
+    /// rules have charged.
+    #[must_use]
+    pub fn chargeable(self) -> Self {
+        self.with(|config| config.is_chargeable = true)
+    }
+
+    /// Sets the [observer](Rule::observe) of all rules of the layer, in place of earlier ones.
+    #[must_use]
+    pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        let observer: ObserveFn = Arc::new(observer);
+        self.with(|config| {
+            for rule in &mut config.rules {
+                *rule = rule.clone().observed_by(Arc::clone(&observer));
+            }
+        })
+    }
+
+    /// Returns the rules, in the order in which they are asked.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.config.rules
+    }
+
+    /// Forwards all requests from now on, without counting them, in all clones. Requests that wait already are not
+    /// released.
+    pub fn switch_off(&self) {
+        self.config.rules.iter().for_each(|rule| rule.spec().live.was_changed.set(true));
+        self.config.is_off.set(true);
+    }
+
+    /// Limits requests again after [`switch_off`](Self::switch_off).
+    pub fn switch_on(&self) {
+        self.config.is_off.set(false);
+    }
+
+    /// Returns whether requests are limited.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        !self.config.is_off.get()
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::clone(&self.config);
+        change(&mut config);
+        self.config = Arc::new(config.finished());
+        self
+    }
+}
+
+impl<S, M> Layer<S> for RateLimitLayer<M> {
+    type Service = Limited<S, Rates<M>>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Limited::new(inner, Rates::new(Arc::clone(&self.config)))
+    }
+}
+
+impl<M> Clone for RateLimitLayer<M> {
+    fn clone(&self) -> Self {
+        Self { config: Arc::clone(&self.config), body: PhantomData }
+    }
+}
+
+/// As [`RateLimitLayer::all`] with this rule.
+impl From<Rule> for RateLimitLayer {
+    #[track_caller]
+    fn from(rule: Rule) -> Self {
+        Self::all([rule])
+    }
+}
+
+/// Returns an error unless a layer can have these rules.
+fn check(rules: &[Rule]) -> Result<(), Error> {
+    let invalid = |fault: String| Err(Error::new(ErrorKind::InvalidSetting, fault));
+    if rules.is_empty() {
+        return invalid("the layer has no rules: give it at least one".to_owned());
+    }
+    let demands = rules.iter().map(|rule| if rule.settings.block.is_some() { 3 } else { 1 });
+    let demands: usize = demands.sum();
+    if demands > MAX_DEMANDS {
+        return invalid(format!(
+            "the layer's rules have {demands} demands, of which a rule with a block has three: at most {MAX_DEMANDS} are \
+             possible; divide them among two layers"
+        ));
+    }
+    let waiting = rules.iter().filter(|rule| rule.settings.wait.is_some()).count();
+    if waiting > 1 {
+        return invalid(format!("{waiting} of the layer's rules wait: at most one can"));
+    }
+    let mut names = HashMap::new();
+    for (place, rule) in rules.iter().enumerate() {
+        for name in names_of(rule) {
+            if *names.entry(name.clone()).or_insert(place) != place {
+                let fault = format!("two rules have a policy or limit named {name:?}; rename one");
+                return Err(Error::new(ErrorKind::InvalidName, fault));
+            }
+        }
+        let id = |rule: &Rule| rule.live_plan().limiter().id();
+        let others = rules.get(..place).unwrap_or_default();
+        if let Some(other) = others.iter().find(|other| id(other) == id(rule)) {
+            let names = [other.name(), rule.name()];
+            return invalid(format!(
+                "the rules {names:?} count by the states of one limiter: make another one, such as by `sibling`"
+            ));
+        }
+        let is_of_one_client = matches!(rule.spec().source(), KeySource::Own | KeySource::Partly);
+        if rule.settings.block.is_some() && !is_of_one_client {
+            return invalid(format!(
+                "the rule {:?} blocks a key that is not the client's own, so one client could block others: count by a \
+                 key with the address or a verified identity in it",
+                rule.name()
+            ));
+        }
+        rule.spec().check_bounds(rules.iter().map(Rule::spec))?;
+    }
+    Ok(())
+}
+
+/// Returns the names that a rule takes: of its policy, of the policy's limits, and of the states of its block.
+fn names_of(rule: &Rule) -> Vec<String> {
+    let policy = rule.policy();
+    let limits = policy.limits().iter().map(Limit::name);
+    let own = limits.chain([policy.name(), rule.name()]).map(str::to_owned);
+    let parts = rule.settings.block.as_ref().map(|_| ["strikes", "levels", "block"]);
+    let of_block = parts.into_iter().flatten().map(|part| format!("{}-{part}", rule.name()));
+    own.chain(of_block).collect()
+}
+
+/// The most demands of one decision.
+const MAX_DEMANDS: usize = 16;
+
+impl<M> fmt::Debug for RateLimitLayer<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.fmt(f)
+    }
+}

@@ -1,0 +1,124 @@
+//! The gate of a layer of rates.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use bytes::Bytes;
+use http::{Response, request::Parts};
+use http_body_util::{Either, Full};
+
+use super::{
+    after::After,
+    body::FromRefusal,
+    conclude::spread,
+    config::Config,
+    decide::Question,
+    gate::{Deciding, Gate, Respond, Verdict},
+};
+use crate::{
+    key::Head,
+    respond::{Refused, insert},
+};
+
+/// How the services of a [`RateLimitLayer`](crate::RateLimitLayer) decide.
+#[derive(Debug)]
+pub struct Rates<M> {
+    config: Arc<Config>,
+    body: PhantomData<fn() -> M>,
+}
+
+/// Responses have the inner service's body, also those to refused requests: see [`FromRefusal`].
+#[derive(Debug)]
+pub struct SameBody;
+
+/// Responses have the inner service's body, or that of a refusal.
+#[derive(Debug)]
+pub struct AnyBody;
+
+impl<M> Rates<M> {
+    pub(super) const fn new(config: Arc<Config>) -> Self {
+        Self { config, body: PhantomData }
+    }
+}
+
+impl<M> Clone for Rates<M> {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.config))
+    }
+}
+
+impl<M> Gate for Rates<M> {
+    type After = After;
+
+    fn decide_now(&self, head: Head<'_>) -> Option<Verdict<After>> {
+        let config = &self.config;
+        let (plan, [rule, ..]) = (config.fast.as_ref()?, &*config.rules) else { return None };
+        let (decision, cost) = rule.check_fast(plan, head)?;
+        if decision.is_admitted() {
+            return Some(Verdict::Forward(After::plain(config, rule, plan, &decision, cost)));
+        }
+        let answered = config.answers.refuse_by(rule, plan, &spread(decision), cost, head);
+        Some(Verdict::Answer(answered))
+    }
+
+    fn decide(&self, parts: Parts) -> Deciding<After> {
+        let config = Arc::clone(&self.config);
+        Box::pin(async move {
+            let verdict = config.decide(Head::from(&parts)).await;
+            (parts, verdict)
+        })
+    }
+}
+
+impl<R: FromRefusal> Respond<R> for Rates<SameBody> {
+    type Body = R;
+
+    fn leave(after: After, mut response: Response<R>) -> Response<R> {
+        after.leave(&mut response);
+        response
+    }
+
+    fn answer(response: Response<Bytes>) -> Response<R> {
+        response.map(R::from_refusal)
+    }
+}
+
+impl<R> Respond<R> for Rates<AnyBody> {
+    type Body = Either<R, Full<Bytes>>;
+
+    fn leave(after: After, mut response: Response<R>) -> Response<Self::Body> {
+        after.leave(&mut response);
+        response.map(Either::Left)
+    }
+
+    fn answer(response: Response<Bytes>) -> Response<Self::Body> {
+        response.map(|bytes| Either::Right(Full::new(bytes)))
+    }
+}
+
+impl Config {
+    /// Decides on a request.
+    async fn decide(&self, head: Head<'_>) -> Verdict<After> {
+        if self.passes(head) {
+            return Verdict::Forward(After::new(self, Vec::new()));
+        }
+        let question = Question::of(&self.rules, head, self.may_refund());
+        let decided = match question {
+            Ok(question) => question.decide(head).await,
+            Err(refused) => Err(refused),
+        };
+        match decided {
+            Ok(asks) => Verdict::Forward(After::new(self, asks)),
+            Err(refused) => Verdict::Answer(self.refuse(&refused, head)),
+        }
+    }
+
+    fn refuse(&self, refused: &Refused, head: Head<'_>) -> Response<Bytes> {
+        let mut response = self.answers.respond(head, refused);
+        if self.has_decisions
+            && let Some(decisions) = refused.all_decisions()
+        {
+            insert(decisions.clone(), response.extensions_mut());
+        }
+        response
+    }
+}

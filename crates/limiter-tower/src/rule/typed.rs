@@ -1,0 +1,60 @@
+//! A limiter and a key extractor as types of their own.
+
+use std::{sync::Arc, time::Instant};
+
+use limiter_core::{Cost, Decision, Limiter};
+
+use super::spec::{Details, Spec};
+use crate::{
+    key::{Head, KeyExtractor},
+    observe::{Outcome, log},
+    plan::Plan,
+};
+
+pub(super) type CostFn = Arc<dyn Fn(Head<'_>) -> Cost + Send + Sync>;
+
+/// A limiter and a key extractor as types of their own, so that a check is one virtual call and the rest is inlined.
+pub(super) struct Typed<L, K> {
+    pub(super) limiter: Arc<L>,
+    pub(super) key: Arc<K>,
+}
+
+/// Counts a request by a limiter in memory.
+pub(super) trait Check: Send + Sync {
+    /// Returns the decision and the cost, and reports it. `None` if the request has no key, which charges nothing.
+    fn check(
+        &self,
+        spec: &Spec,
+        plan: &Plan,
+        cost: Option<&CostFn>,
+        head: Head<'_>,
+    ) -> Option<(Decision, Cost)>;
+}
+
+impl<L: Limiter, K: KeyExtractor> Check for Typed<L, K> {
+    fn check(
+        &self,
+        spec: &Spec,
+        plan: &Plan,
+        cost: Option<&CostFn>,
+        head: Head<'_>,
+    ) -> Option<(Decision, Cost)> {
+        // Not moved out of the result: what was just written is slow to copy.
+        let key = self.key.key(head);
+        let key = key.as_ref().ok()?;
+        let cost = cost.map_or(Cost::ONE, |cost| cost(head));
+        let asked_at = spec.is_observed().then(Instant::now);
+        let decision = self.limiter.check_n(key, cost).take_ready()?.ok()?;
+        let outcome = if decision.is_admitted() { Outcome::Allowed } else { Outcome::Denied };
+        if !decision.is_admitted() {
+            log::refused(spec.name(), &decision);
+        }
+        if let Some(asked_at) = asked_at {
+            let elapsed = Some(asked_at.elapsed());
+            let details =
+                Details { key: Some(key), decision: Some(&decision), elapsed, error: None };
+            spec.report_rate(plan, outcome, details, head);
+        }
+        Some((decision, cost))
+    }
+}
