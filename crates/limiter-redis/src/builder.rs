@@ -6,7 +6,7 @@ use limiter_core::{Clock, Error, ErrorKind, LimiterId, Policy, SystemClock};
 
 use crate::{
     client::{ScriptClient, connection::connect, credentials::Hidden},
-    context::{Context, Settings, random_hasher, seeded_hasher},
+    context::{Settings, random_hasher, seeded_hasher},
     events::Event,
     limiter::RedisLimiter,
     local::denials::Denials,
@@ -244,8 +244,7 @@ impl Builder {
         let Self { policy, settings } = self;
         settings.check()?;
         let breaker = settings.breaker_of(&client);
-        let context = Context::new(LimiterId::new(), settings, policy, (&client, &breaker))?;
-        RedisLimiter::new((client, breaker), context)
+        RedisLimiter::new((client, breaker), LimiterId::new(), settings.into(), policy)
     }
 }
 

@@ -1,26 +1,22 @@
-//! What the handles of a limiter share, apart from the way to the store.
+//! The settings of a limiter, and what its handles share.
 
 use std::{
     hash::{BuildHasher, RandomState},
     num::NonZeroU32,
-    sync::{Arc, Weak},
+    sync::Arc,
     time::Duration,
 };
 
 use foldhash::{SharedSeed, quality::SeedableRandomState};
-use limiter_core::{Clock, Error, LimiterId, Policy, Timestamp};
+use limiter_core::{Clock, Cost, Decision, Error, LimiterId, Policy, Timestamp, Usage};
 
 use crate::{
-    client::{
-        ScriptClient,
-        circuit_breaker::{CircuitBreaker, Watch},
-        credentials::Hidden,
-    },
+    client::{ScriptClient, circuit_breaker::CircuitBreaker, credentials::Hidden},
     events::{Event, Events},
+    handle::{Handle, Handles},
     keys::Keys,
     local::denials::Denials,
-    observer::{Observer, ObserverQueue},
-    outage_log::OutageLog,
+    observer::Observer,
 };
 
 /// The settings of a limiter, all of which are fixed before it exists.
@@ -76,67 +72,41 @@ impl Settings {
         };
         client.breaker().unwrap_or_else(new)
     }
-
-    /// Returns what reports and logs the events of a limiter with this name, by a thread of `client`. If it
-    /// `logs_breakers`, a circuit breaker that opens is logged, and otherwise each cause by which a check fails.
-    pub(crate) fn events(
-        &self,
-        name: &str,
-        (client, breaker): (&impl ScriptClient, &CircuitBreaker),
-        logs_breakers: bool,
-    ) -> (Arc<Events>, Arc<OutageLog>) {
-        let observer = self.observer.clone();
-        let observer = observer.map(|it| {
-            let client = client.clone();
-            ObserverQueue::new(it.0, Box::new(move |task| client.spawn_blocking(task)))
-        });
-        let outage_log = Arc::new(OutageLog::new(Arc::clone(&self.clock.0)));
-        let breaker_log = logs_breakers.then(|| Arc::clone(&outage_log));
-        let events = Arc::new(Events::new(name, observer, breaker_log));
-        let watcher: Weak<dyn Watch> = Arc::<Events>::downgrade(&events);
-        breaker.watch(&watcher);
-        (events, outage_log)
-    }
 }
 
+/// What the handles of a limiter of rates share, apart from the way to the store.
 pub(crate) struct Context {
     /// Also distinguishes this limiter's receipts from those of others.
     pub(crate) id: LimiterId,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     /// The policy that the limiter was built with.
     pub(crate) policy: Policy,
     pub(crate) keys: Keys,
     pub(crate) denials: Denials,
+    pub(crate) handles: Handles,
     pub(crate) events: Arc<Events>,
-    pub(crate) outage_log: Arc<OutageLog>,
 }
 
 impl Context {
-    /// Returns the context of a limiter whose observer is called by a thread of `client`.
-    pub(crate) fn new(
-        id: LimiterId,
-        settings: Settings,
-        policy: Policy,
-        on: (&impl ScriptClient, &CircuitBreaker),
-    ) -> Result<Self, Error> {
-        let (events, outage_log) = settings.events(policy.name(), on, false);
-        Ok(Self {
-            id,
-            keys: Keys::new(&settings.prefix, policy.name(), settings.secret())?,
-            denials: Denials::new(settings.denials, settings.hasher()),
-            events,
-            outage_log,
-            settings,
-            policy,
-        })
+    /// Returns the handle of a policy.
+    pub(crate) fn handle(&self, policy: &Policy) -> Result<Arc<Handle>, Error> {
+        self.handles.get(&self.policy, policy, self.settings.lease)
     }
 
-    pub(crate) fn clock(&self) -> &dyn Clock {
-        &*self.settings.clock.0
+    /// Returns a cached denial of a cost, and counts it.
+    pub(crate) fn denied(
+        &self,
+        handle: &Handle,
+        key: &[u8],
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Decision> {
+        let wait_after = |usage: &Usage| handle.plan.wait_after(usage, cost);
+        self.denials.find(key, &handle.policy, cost, now, wait_after)
     }
 
     /// Returns the time of this process's monotonic clock.
     pub(crate) fn now(&self) -> Timestamp {
-        self.clock().now()
+        self.settings.clock.0.now()
     }
 }

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use limiter_core::{Error, ErrorKind};
+use limiter_core::{Clock, Error, ErrorKind};
 
 use crate::{
-    client::{breaker::Change, circuit_breaker::Watch},
+    client::{
+        breaker::Change,
+        circuit_breaker::Watch,
+        faults::{CallError, Fault},
+    },
     counters::{Count, Tally},
     observer::ObserverQueue,
     outage_log::OutageLog,
@@ -103,56 +107,62 @@ impl EventKind {
     }
 }
 
-/// Counts events, and reports them to the observer.
+/// The stream of a limiter's events, from which the counters and the log of outages are made.
 pub(crate) struct Events {
-    /// The name of the limiter's own policy.
-    policy: String,
+    /// The name of the limiter, or of its own policy.
+    name: String,
     pub(crate) tally: Tally,
     observer: Option<Arc<ObserverQueue<Event>>>,
-    /// Logs open circuit breakers, unless each cause by which a check fails is logged.
-    breaker_log: Option<Arc<OutageLog>>,
+    outages: OutageLog,
 }
 
 impl Events {
     pub(crate) fn new(
-        policy: &str,
+        name: &str,
         observer: Option<Arc<ObserverQueue<Event>>>,
-        breaker_log: Option<Arc<OutageLog>>,
+        clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { policy: policy.to_owned(), tally: Tally::default(), observer, breaker_log }
+        let (tally, outages) = (Tally::default(), OutageLog::new(clock));
+        Self { name: name.to_owned(), tally, observer, outages }
     }
 
-    /// Counts an event, and queues it for the observer.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Counts an event, logs it if an outage begins by it, and queues it for the observer.
     #[cold]
-    pub(crate) fn report(
-        &self,
-        kind: EventKind,
-        policy: &str,
-        node: impl FnOnce() -> Option<Arc<str>>,
-    ) {
+    pub(crate) fn report(&self, kind: EventKind, policy: &str, node: Option<Arc<str>>) {
         let (_, count) = kind.name_and_count();
         count(&self.tally).add_many(kind.number());
+        if let EventKind::StoreError(error) = &kind {
+            let fault = CallError::of(error).map(CallError::fault);
+            self.outages.begins((node.clone(), fault), policy, error);
+        }
         if let Some(observer) = &self.observer
-            && !observer.push(Event { kind, policy: policy.to_owned(), node: node() })
+            && !observer.push(Event { kind, policy: policy.to_owned(), node })
         {
             self.tally.unobserved.add();
         }
     }
+
+    /// Notes that the store has executed an operation under a policy.
+    pub(crate) fn replied(&self, policy: &str, node: impl FnOnce() -> Option<Arc<str>>) {
+        self.outages.ends(policy, node);
+    }
 }
 
-/// Reports changes of the circuit breaker, and logs them.
+/// Reports changes of the circuit breaker, and logs why it is open, because calls that it refuses are not events.
 impl Watch for Events {
     fn breaker(&self, change: Change, node: Option<&Arc<str>>, cause: &str) {
-        let (policy, log) = (&*self.policy, self.breaker_log.as_ref());
         match change {
-            Change::Opened => self.report(EventKind::BreakerOpened, policy, || node.cloned()),
-            Change::Closed => self.report(EventKind::BreakerClosed, policy, || node.cloned()),
+            Change::Opened => self.report(EventKind::BreakerOpened, &self.name, node.cloned()),
+            Change::Closed => self.report(EventKind::BreakerClosed, &self.name, node.cloned()),
             Change::StaysOpen => {}
         }
-        match (change, log) {
-            (Change::Closed, Some(log)) => log.ends(policy, || node.cloned()),
-            (_, Some(log)) => log.breaker_is_open(policy, node.cloned(), cause),
-            (_, None) => {}
+        match change {
+            Change::Closed => self.outages.ends(&self.name, || node.cloned()),
+            _ => self.outages.begins((node.cloned(), Some(Fault::NotSent)), &self.name, &cause),
         }
     }
 }

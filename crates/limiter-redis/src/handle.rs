@@ -6,31 +6,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use limiter_core::{Cost, Decision, Error, Policy, Timestamp, Usage};
+use limiter_core::{Error, Policy};
 
-use crate::{
-    context::Context,
-    scripts::{Plan, Scripts},
-};
+use crate::scripts::Plan;
 
 /// What a handle adds to what all handles of a limiter share.
 pub(crate) struct Handle {
     pub(crate) policy: Policy,
     pub(crate) plan: Plan,
-}
-
-impl Handle {
-    /// Returns the cached denial of a cost.
-    pub(crate) fn denied(
-        &self,
-        context: &Context,
-        key: &[u8],
-        cost: Cost,
-        now: Timestamp,
-    ) -> Option<Decision> {
-        let wait_after = |usage: &Usage| self.plan.wait_after(usage, cost);
-        context.denials.find(key, &self.policy, cost, now, wait_after)
-    }
 }
 
 /// The handles of a limiter that are in use.
@@ -51,17 +34,21 @@ const FIRST_SWEEP: usize = 64;
 const MOST_LISTS: usize = 1_000;
 
 impl Handles {
-    /// Returns the handle of `policy`, which must have the families of the limiter's own policy, and its names of
+    /// Returns the handle of `policy`, which must have the families of the limiter's `own` policy, and its names of
     /// several limits.
-    pub(crate) fn get(&self, context: &Context, policy: &Policy) -> Result<Arc<Handle>, Error> {
-        let Context { settings, .. } = context;
-        context.policy.check_families(policy)?;
+    pub(crate) fn get(
+        &self,
+        own: &Policy,
+        policy: &Policy,
+        may_lease: bool,
+    ) -> Result<Arc<Handle>, Error> {
+        own.check_families(policy)?;
         let mut handles = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = handles.get(policy).and_then(Weak::upgrade) {
             return Ok(handle);
         }
         let handle = Arc::new(Handle {
-            plan: Plan::new(Scripts::shared(), policy, context.policy.name(), settings.lease),
+            plan: Plan::new(policy, own.name(), may_lease),
             policy: policy.clone(),
         });
         if handles.len() >= FIRST_SWEEP && handles.len() == handles.capacity() {

@@ -1,13 +1,11 @@
 //! How many requests of a key are in flight at once, in all processes that share a store.
 //!
-//! A permit is a member of the key's sorted set, by its deadline. A request takes its permit ([`shared`] makes the
-//! calls), and gives it back when it has ended ([`leaves`]). One that takes longer is renewed ([`renewal`]). The
+//! A permit is a member of the key's sorted set, by its deadline. A request takes its permit ([`enter`]), and gives it back when it has ended ([`leaves`]). One that takes longer is renewed ([`renewal`]). The
 //! [`table`] holds what this process has. A permit that could not be renewed is lost ([`permit`]): its holder knows
 //! that by its own clock before the server gives its place to another one.
 
 pub(crate) mod builder;
 mod enter;
-mod enters;
 mod expiry;
 mod fallback;
 mod full;
@@ -16,6 +14,7 @@ mod leave;
 mod leaves;
 mod permit;
 mod permit_state;
+mod permits_call;
 mod renewal;
 mod shared;
 mod table;
@@ -27,20 +26,18 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use limiter_core::{
     Entry, Error, InFlightLimiter, Key, LimiterFuture, LimiterId, Occupancy, check_in_flight,
 };
 
-use self::shared::Shared;
+use self::{
+    enter::{Enter, Enters},
+    shared::Shared,
+};
 use crate::{
-    client::{ScriptClient, connection::Connection, faults::CallError},
+    call::reset::Reset,
+    client::{ScriptClient, connection::Connection},
     counters::Counters,
-    scripts::{
-        Scripts,
-        in_flight::{EnterReply, Entering},
-    },
-    waiting,
 };
 
 /// Limits how many requests of a key are in flight at once, in all processes that use the same server, prefix and name.
@@ -81,13 +78,14 @@ use crate::{
 /// [share](crate::RedisInFlightBuilder::local_share), this process decides in their place.
 pub struct RedisInFlight<C: ScriptClient = Connection> {
     shared: Arc<Shared<C>>,
+    enters: Enters<C>,
 }
 
 impl<C: ScriptClient> RedisInFlight<C> {
     /// Returns the name, which finds the states in the store.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.shared.name
+        self.shared.events().1
     }
 
     /// Returns the limiter's own limit.
@@ -130,7 +128,7 @@ impl<C: ScriptClient> RedisInFlight<C> {
     /// Returns what the limiter and its clones have counted in this process: `admitted` and `refused` are entries.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.shared.events.tally.read()
+        self.shared.events().0.tally.read()
     }
 
     /// Returns the store's key of `key`, as `SCAN` and `redis-cli` show it: `limiter:{salice}:uploads:inflight`.
@@ -173,20 +171,13 @@ impl<C: ScriptClient> RedisInFlight<C> {
     ///
     /// [`Undetermined`](limiter_core::ErrorKind::Undetermined) if operations are under way after that time.
     pub async fn drain(&self, within: Duration) -> Result<(), Error> {
-        waiting::ended(&self.shared.client, &self.shared.under_way, within).await
-    }
-}
-
-impl<C: ScriptClient> Shared<C> {
-    fn named(&self, error: Arc<CallError>) -> Error {
-        let message = format!("limiter {:?}: {error}", self.name);
-        Error::new(error.fault().kind(), message).with_source(error)
+        self.shared.sender.ended(within).await
     }
 }
 
 impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
     fn name(&self) -> &str {
-        &self.shared.name
+        self.shared.events().1
     }
 
     fn limit(&self) -> u32 {
@@ -206,19 +197,18 @@ impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
     }
 
     fn enter(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Entry> {
-        let (shared, key) = (Arc::clone(&self.shared), self.shared.keys.of(key));
-        LimiterFuture::pending(async move { shared.enter(key?, limit).await })
+        let (Self { shared, enters }, key) = (self.clone(), self.shared.keys.of(key));
+        LimiterFuture::pending(async move { shared.enter(enters, key?, limit).await })
     }
 
     fn peek(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Occupancy> {
-        let (shared, key) = (Arc::clone(&self.shared), self.shared.keys.of(key));
+        let (Self { shared, enters }, key) = (self.clone(), self.shared.keys.of(key));
         LimiterFuture::pending(async move {
             let key = key?;
-            let asking = Entering { key: key.clone(), id: Bytes::new(), limit };
-            let call = Scripts::shared().enter([asking], shared.expiry.0);
-            match shared.ask_alone(&key, (call, EnterReply::read)).await {
-                Ok(reply) => Ok(Occupancy::new(reply.held, limit)),
-                Err(error) => shared.peek_without_store(&key, limit, shared.named(error)),
+            let asking = Enter::asking(&shared, key.clone(), limit);
+            match shared.sender.operate_with_others(&enters, shared.events().1, asking).await {
+                Ok((held, _)) => Ok(Occupancy::new(held, limit)),
+                Err(error) => shared.peek_without_store(&key, limit, error),
             }
         })
     }
@@ -226,29 +216,29 @@ impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
         let (shared, key) = (Arc::clone(&self.shared), self.shared.keys.of(key));
         LimiterFuture::pending(async move {
-            let key = key?;
-            let call = Scripts::shared().delete(key.clone());
-            let outcome = shared.ask_alone(&key, (call, |_| Ok(())));
-            let outcome = outcome.await.map_err(|error| shared.named(error));
-            shared.full.comes_back(&key);
-            outcome
+            let (key, of_end) = (key?, Arc::clone(&shared));
+            let (forgotten, keys) = (key.clone(), vec![key.clone()]);
+            let ends = move || of_end.full.comes_back(&forgotten);
+            let reset = Reset { events: Arc::clone(shared.events().0), key, keys, ends };
+            let outcome = shared.sender.operate(shared.events().1, reset).await;
+            outcome.map_err(|error| shared.named(error))
         })
     }
 }
 
 impl<C: ScriptClient> Clone for RedisInFlight<C> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self { shared: Arc::clone(&self.shared), enters: Arc::clone(&self.enters) }
     }
 }
 
 impl<C: ScriptClient + fmt::Debug> fmt::Debug for RedisInFlight<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisInFlight")
-            .field("name", &self.shared.name)
+            .field("name", &self.name())
             .field("limit", &self.limit())
-            .field("client", &self.shared.client)
-            .field("settings", &self.shared.settings)
+            .field("client", &self.shared.sender.client)
+            .field("settings", &self.shared.sender.settings)
             .finish_non_exhaustive()
     }
 }

@@ -7,10 +7,7 @@ use limiter_core::{Decision, Demand, Error, ErrorKind, JointDecision, LimiterFut
 
 use crate::{
     call::decide::{Decide, Part},
-    client::{
-        ScriptClient,
-        faults::{CallError, Fault},
-    },
+    client::ScriptClient,
     limiter::RedisLimiter,
     local::denials::Denials,
     scripts::Ask,
@@ -37,7 +34,7 @@ pub(crate) fn decide<C: ScriptClient>(
     let mut places = Vec::with_capacity(demands.len());
     for demand in demands {
         let limiter: &RedisLimiter<C> = demand.limiter().as_any().downcast_ref()?;
-        let (context, charge) = (&limiter.sender.context, demand.charge());
+        let (context, charge) = (&limiter.context, demand.charge());
         // A demand that asks for more than it charges.
         if charge.is_some_and(|charge| charge != demand.cost()) {
             return None;
@@ -107,27 +104,16 @@ impl<C: ScriptClient> List<C> {
         }
         let places = self.places.iter().zip(&mut self.decided);
         let others: Vec<_> = places.filter(|(_, decided)| decided.is_none()).collect();
-        let Some((Place { limiter: first, part: Part { key, .. } }, _)) = others.first() else {
-            return Ok(true);
-        };
+        let Some((Place { limiter, part: first }, _)) = others.first() else { return Ok(true) };
         let parts = others.iter().map(|(place, _)| place.part.clone()).collect();
-        let decide = Decide { parts, ask: Ask::Within(Duration::ZERO) };
-        match first.sender.operate(&first.handle, key, decide).await {
-            Ok(replies) => {
-                let mut is_admitted = true;
-                for ((Place { limiter, part }, decided), reply) in others.into_iter().zip(replies) {
-                    let reserved = decided.insert(limiter.reserved(part.key.clone(), reply));
-                    is_admitted &= reserved.is_admitted();
-                }
-                Ok(is_admitted)
-            }
-            Err(error) => {
-                if CallError::of(&error).is_some_and(|call| call.fault() == Fault::CrossSlot) {
-                    first.sender.stop_batches(key);
-                }
-                Err(error)
-            }
+        let (first, ask) = (first.clone(), Ask::Within(Duration::ZERO));
+        let replies = limiter.operate(Decide { first, parts, ask }).await?;
+        let mut is_admitted = true;
+        for ((Place { limiter, part }, decided), reply) in others.into_iter().zip(replies) {
+            let reserved = decided.insert(limiter.reserved(part.key.clone(), reply));
+            is_admitted &= reserved.is_admitted();
         }
+        Ok(is_admitted)
     }
 
     /// Gives back what leases have charged. The call of the list itself charges all or none.

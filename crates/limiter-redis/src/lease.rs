@@ -25,29 +25,31 @@ use self::{
 };
 use crate::{
     call::{
-        refund::{Forgotten, Refund, Token},
+        check::Check,
+        refund::{Refund, Token},
         sender::Sender,
     },
-    client::{
-        ScriptClient,
-        faults::{CallError, Fault, Outcome, shared},
-    },
+    client::ScriptClient,
+    context::Context,
     handle::Handle,
-    scripts::{CheckReply, LeaseTerms},
+    scripts::LeaseTerms,
 };
 
 /// The leases of a limiter and all its handles. They are given back when it is dropped.
 pub(crate) struct Leases<C: ScriptClient> {
     sender: Arc<Sender<C>>,
+    context: Arc<Context>,
     table: Table,
     recent: Recent,
 }
 
 impl<C: ScriptClient> Leases<C> {
-    pub(crate) fn new(sender: &Arc<Sender<C>>, keys: usize) -> Self {
+    pub(crate) fn new(sender: &Arc<Sender<C>>, context: &Arc<Context>) -> Self {
+        let keys = context.settings.lease_keys;
         Self {
             sender: Arc::clone(sender),
-            table: Table::new(keys, sender.context.settings.hasher()),
+            context: Arc::clone(context),
+            table: Table::new(keys, context.settings.hasher()),
             recent: Recent::new(keys),
         }
     }
@@ -75,7 +77,7 @@ impl<C: ScriptClient> Leases<C> {
             if grant.gets_low(left) && leased.must_ask_ahead(now) {
                 self.start(Arc::clone(leased));
             }
-            self.sender.context.events.tally.admitted.add();
+            self.context.events.tally.admitted.add();
             Ok(spend(grant.admitted(left, now), grant))
         });
         let busy = || self.recent.is_busy(hash, now, terms.length);
@@ -88,7 +90,7 @@ impl<C: ScriptClient> Leases<C> {
             }
             Some(Err(Some(leased))) => leased,
             None => {
-                let terms = (terms, self.sender.context.settings.deadline);
+                let terms = (terms, self.context.settings.deadline);
                 let new = LeasedKey::new((hash, key, handle), terms, (busy()?, now));
                 let (leased, replaced) = self.table.add(Arc::new(new), now)?;
                 if let Some(replaced) = replaced {
@@ -97,8 +99,8 @@ impl<C: ScriptClient> Leases<C> {
                 leased
             }
         };
-        let context = &self.sender.context;
-        let denied = || handle.denied(context, key, cost, now);
+        let context = &self.context;
+        let denied = || context.denied(handle, key, cost, now);
         let operating = || self.sender.under_way.begin();
         let found = leased.find((cost, now), &context.events.tally, busy, denied, operating);
         match found {
@@ -119,16 +121,14 @@ impl<C: ScriptClient> Leases<C> {
         let request = InFlight { leased: Arc::clone(&leased), is_over: false };
         self.sweep_some();
         self.sender.client.spawn(async move {
-            let context = &leases.sender.context;
+            let context = &leases.context;
             loop {
                 leases.send_unspent(&leased);
                 let ask = leased.ask(context.now());
-                let (handle, key) = (&leased.handle, &leased.key);
-                let result = leases.sender.check(handle, key, ask.cost, ask.wanted).await;
-                let outcome: Outcome<CheckReply> = result.map_err(|error| {
-                    let other = || Arc::new(CallError::new(Fault::NotSent, error.to_string()));
-                    shared(&error).unwrap_or_else(other)
-                });
+                let (handle, key) = (&leased.handle, leased.key.clone());
+                let check = Check::new(&leases.context, handle, key, (ask.cost, ask.wanted));
+                let (sender, policy) = (&leases.sender, handle.policy.name());
+                let outcome = sender.operate_with_others(&sender.line.checks, policy, check).await;
                 let jitter = leases.table.fraction(ask.at);
                 let tally = &context.events.tally;
                 if !leased.settle(ask, outcome, (context.now(), jitter), tally) {
@@ -147,7 +147,7 @@ impl<C: ScriptClient> Leases<C> {
     /// Gives up the leases of a key, which was reset.
     pub(crate) fn forget(&self, key: &[u8]) {
         for grant in self.table.remove(key).iter().flat_map(|leased| leased.forget(true)) {
-            grant.forfeit(&self.sender.context.events.tally);
+            grant.forfeit(&self.context.events.tally);
         }
     }
 
@@ -162,7 +162,7 @@ impl<C: ScriptClient> Leases<C> {
     }
 
     fn sweep_key(&self, leased: &LeasedKey) {
-        leased.sweep(self.sender.context.now(), &self.sender.context.events.tally);
+        leased.sweep(self.context.now(), &self.context.events.tally);
         self.send_unspent(leased);
     }
 
@@ -174,7 +174,7 @@ impl<C: ScriptClient> Leases<C> {
     /// Gives back what was not spent of the leases of a key, which may have been removed from the table.
     fn give_back_of(&self, leased: &LeasedKey, is_removed: bool) {
         self.send_unspent(leased);
-        let tally = &self.sender.context.events.tally;
+        let tally = &self.context.events.tally;
         for grant in leased.forget(is_removed) {
             let Some(permits) = grant.close() else { continue };
             tally.leased.add_many(grant.permits - permits);
@@ -200,22 +200,17 @@ impl<C: ScriptClient> Leases<C> {
                 (charged, permits)
             }
         };
-        let (sender, handle, key) =
-            (Arc::clone(&self.sender), Arc::clone(&leased.handle), leased.key.clone());
-        let token = Arc::new(Token {
-            limiter: sender.context.id,
-            key: key.clone(),
-            charged,
-            handle: Arc::clone(&handle),
-        });
+        let (sender, context) = (Arc::clone(&self.sender), Arc::clone(&self.context));
+        let (key, handle) = (leased.key.clone(), Arc::clone(&leased.handle));
+        let token = Arc::new(Token { limiter: context.id, key, charged, handle });
         // So that the end of a program can wait for it from here on.
         let operating = sender.under_way.begin();
         self.sender.client.spawn(async move {
-            let forgotten = Forgotten::of(&sender.context, &key);
-            let refund = Refund { token, permits, forgotten };
-            let returned = sender.operate(&handle, &key, refund).await.unwrap_or(0).min(permits);
+            let policy = token.handle.policy.name();
+            let refund = Refund { context, token: Arc::clone(&token), permits };
+            let returned = sender.operate(policy, refund).await.unwrap_or(0).min(permits);
             if is_lease {
-                let tally = &sender.context.events.tally;
+                let tally = &sender.events.tally;
                 tally.lease_returned.add_many(returned);
                 tally.lease_unused.add_many(permits - returned);
             }

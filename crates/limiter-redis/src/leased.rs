@@ -8,7 +8,7 @@ use limiter_core::{Cost, Decision, Error, LimiterFuture, Receipt, Reservation, S
 use crate::{
     call::{
         deadline::{Deadline, timeout},
-        sender::{RUNTIME_ENDED, Sender},
+        sender::RUNTIME_ENDED,
     },
     client::{
         ScriptClient,
@@ -63,7 +63,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
                 Ok(self.charged(key.clone(), decision, charged))
             }
             Ok(Answered::Admitted(decision, Permits::Lease(grant))) => {
-                let receipt = Receipt::new((self.sender.context.id, grant), cost.get());
+                let receipt = Receipt::new((self.context.id, grant), cost.get());
                 Ok(Reservation::admitted(decision, Duration::ZERO, receipt))
             }
             Ok(Answered::Refused(_)) if !within.is_zero() => return None,
@@ -81,12 +81,12 @@ impl<C: ScriptClient> RedisLimiter<C> {
         spend: impl FnOnce(Decision, &Arc<Grant>) -> T,
     ) -> Option<Result<T, Found>> {
         let terms = self.handle.plan.lease?;
-        leases.take((&self.handle, key, terms), cost, self.sender.context.now(), spend)
+        leases.take((&self.handle, key, terms), cost, self.context.now(), spend)
     }
 
     /// Returns the decision that a caller gets, and counts it if it is a refusal.
     fn decided(&self, answered: &Answered) -> Decision {
-        let tally = &self.sender.context.events.tally;
+        let tally = &self.context.events.tally;
         match answered {
             Answered::Admitted(decision, _) => *decision,
             Answered::Refused(decision) if decision.source() == Source::Cache => {
@@ -102,19 +102,20 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
     /// Waits for the reply to a request for permits. Each check that fails is counted, and reported.
     async fn awaited(&self, mut awaited: Awaited, key: &[u8]) -> Result<Answered, Error> {
-        let Sender { client, context, .. } = &*self.sender;
+        let Self { sender, context, handle, .. } = self;
         let deadline = Deadline::after(context.settings.deadline, context.now());
         let failed =
-            match timeout(client, deadline.of_caller(Duration::ZERO), &mut awaited.answer).await {
+            match timeout(&sender.client, deadline.of_caller(Duration::ZERO), &mut awaited.answer)
+                .await
+            {
                 Some(Ok(Ok(answered))) => return Ok(answered),
                 Some(Ok(Err(error))) => error,
                 Some(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
                 None if awaited.leave() => Arc::new(CallError::new(Fault::NoReply, NO_LEASE)),
                 None => Arc::new(deadline.no_time()),
             };
-        self.sender.report(EventKind::StoreError(reported(&failed)), &self.handle, key);
-        self.sender.log_outage(&failed, &self.handle, key);
-        Err(named(self.handle.policy.name(), failed))
+        sender.report(EventKind::StoreError(reported(&failed)), handle.policy.name(), key);
+        Err(named(handle.policy.name(), failed))
     }
 }
 

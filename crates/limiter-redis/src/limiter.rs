@@ -3,17 +3,19 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use limiter_core::{
-    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, Policy, Receipt, Reservation,
-    Usage, WaitingLimiter,
+    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, LimiterId, Policy, Receipt,
+    Reservation, Usage, WaitingLimiter,
 };
 
 use crate::{
     call::sender::Sender,
     client::{ScriptClient, circuit_breaker::CircuitBreaker, connection::Connection},
-    context::Context,
+    context::{Context, Settings},
     counters::Counters,
     handle::{Handle, Handles},
+    keys::Keys,
     lease::Leases,
+    local::denials::Denials,
     same_names,
 };
 
@@ -39,25 +41,34 @@ use crate::{
 /// [`Fallback`](limiter_core::Fallback), this process decides checks and reservations in their place.
 pub struct RedisLimiter<C: ScriptClient = Connection> {
     pub(crate) sender: Arc<Sender<C>>,
-    pub(crate) handles: Arc<Handles>,
+    pub(crate) context: Arc<Context>,
     pub(crate) handle: Arc<Handle>,
     pub(crate) leases: Option<Arc<Leases<C>>>,
 }
 
 impl<C: ScriptClient> RedisLimiter<C> {
     pub(crate) fn new(
-        (client, breaker): (C, CircuitBreaker),
-        context: Context,
+        on: (C, CircuitBreaker),
+        id: LimiterId,
+        settings: Arc<Settings>,
+        policy: Policy,
     ) -> Result<Self, Error> {
-        let handles = Arc::new(Handles::default());
-        let handle = handles.get(&context, &context.policy)?;
-        let (lease, keys) = (context.settings.lease, context.settings.lease_keys);
-        let sender = Arc::new(Sender::new(client, breaker, context));
+        let sender = Sender::new(on, Arc::clone(&settings), policy.name());
+        let context = Arc::new(Context {
+            id,
+            keys: Keys::new(&settings.prefix, policy.name(), settings.secret())?,
+            denials: Denials::new(settings.denials, settings.hasher()),
+            handles: Handles::default(),
+            events: Arc::clone(&sender.events),
+            settings,
+            policy,
+        });
+        let handle = context.handle(&context.policy)?;
         if let Some(store) = sender.client.store() {
-            same_names::note(store, &sender.context);
+            same_names::note(store, &context);
         }
-        let leases = lease.then(|| Arc::new(Leases::new(&sender, keys)));
-        Ok(Self { sender, handles, handle, leases })
+        let leases = context.settings.lease.then(|| Arc::new(Leases::new(&sender, &context)));
+        Ok(Self { sender, context, handle, leases })
     }
 
     /// Returns a handle on the same states that enforces `policy`: for tiers, for quotas of single
@@ -82,8 +93,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the
     /// [families](Policy::families) of the policies differ, or the names of several limits.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
-        let handle = self.handles.get(&self.sender.context, policy)?;
-        Ok(Self { handle, ..self.clone() })
+        Ok(Self { handle: self.context.handle(policy)?, ..self.clone() })
     }
 
     /// Returns another limiter of `policy`, with the client and the settings of this one. The policy may have another
@@ -105,11 +115,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `policy` has the name of this limiter's,
     /// because both would have the same states: use another name, or [`with_policy`](Self::with_policy).
     pub fn sibling(&self, policy: &Policy) -> Result<Self, Error> {
-        let Context { id, settings, policy: own, keys, .. } = &*self.sender.context;
-        let (client, breaker) = (self.sender.client.clone(), self.sender.breaker.clone());
-        let (settings, policy_of_its_own) = (settings.clone(), policy.clone());
-        let context = Context::new(id.sibling(), settings, policy_of_its_own, (&client, &breaker))?;
-        if context.keys.parts() == keys.parts() {
+        let Context { id, settings, policy: own, .. } = &*self.context;
+        if policy.name() == own.name() {
             let message = format!(
                 "invalid sibling {:?} of the limiter {:?}: both have the same states; use another name, or with_policy",
                 policy.name(),
@@ -117,7 +124,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
             );
             return Err(Error::new(ErrorKind::InvalidSetting, message));
         }
-        Self::new((client, breaker), context)
+        let on = (self.sender.client.clone(), self.sender.breaker.clone());
+        Self::new(on, id.sibling(), Arc::clone(settings), policy.clone())
     }
 
     /// Returns the policy that this handle enforces.
@@ -148,7 +156,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// the limiter was built without [`Builder::key_secret`](crate::Builder::key_secret).
     pub fn stored_keys<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<Vec<u8>>, Error> {
         let mut all = Vec::new();
-        self.handle.plan.add_keys(&self.sender.context.keys.of(&key.into())?, &mut all);
+        self.handle.plan.add_keys(&self.context.keys.of(&key.into())?, &mut all);
         Ok(all.into_iter().map(Vec::from).collect())
     }
 
@@ -158,7 +166,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         if let Some(leases) = &self.leases {
             leases.sweep();
         }
-        self.sender.context.events.tally.read()
+        self.context.events.tally.read()
     }
 
     /// Charges one permit to `key` if it fits now: see [`Limiter::check`].
@@ -252,9 +260,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
 impl<C: ScriptClient> Clone for RedisLimiter<C> {
     fn clone(&self) -> Self {
-        let Self { sender, handles, handle, leases } = self;
-        let (sender, handles) = (Arc::clone(sender), Arc::clone(handles));
-        Self { sender, handles, handle: Arc::clone(handle), leases: leases.clone() }
+        let Self { sender, context, handle, leases } = self;
+        let (sender, context) = (Arc::clone(sender), Arc::clone(context));
+        Self { sender, context, handle: Arc::clone(handle), leases: leases.clone() }
     }
 }
 
@@ -263,7 +271,7 @@ impl<C: ScriptClient + fmt::Debug> fmt::Debug for RedisLimiter<C> {
         f.debug_struct("RedisLimiter")
             .field("policy", &self.handle.policy)
             .field("client", &self.sender.client)
-            .field("settings", &self.sender.context.settings)
+            .field("settings", &self.context.settings)
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! The operations of the core's traits.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{any::Any, iter, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use limiter_core::{
@@ -10,15 +10,18 @@ use limiter_core::{
 
 use crate::{
     call::{
+        check::Check,
         decide::{Decide, Part},
+        operation::Operation,
         peek::Peek,
-        refund::{Forgotten, Refund, Reset, Token},
+        refund::{Refund, Token},
+        reset::Reset,
     },
-    client::{ScriptClient, slot},
+    client::{ScriptClient, faults::named, slot},
     joint,
     lease::Grant,
     limiter::RedisLimiter,
-    scripts::{Ask, Charged, CheckReply},
+    scripts::{Ask, Charged, CheckReply, list},
     waiting,
 };
 
@@ -32,7 +35,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
-        let checked = self.sender.context.keys.with(key, |key| {
+        let checked = self.context.keys.with(key, |key| {
             if let Some(leases) = &self.leases
                 && let Some(leased) = self.check_leased(leases, key, cost)
             {
@@ -43,8 +46,11 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             }
             let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
             LimiterFuture::pending(async move {
-                let CheckReply { decision, .. } =
-                    limiter.sender.check(&limiter.handle, &key, cost, 0).await?;
+                let Self { sender, context, handle, .. } = &limiter;
+                let check = Check::new(context, handle, key.clone(), (cost, 0));
+                let (queue, policy) = (&sender.line.checks, handle.policy.name());
+                let checked = sender.operate_with_others(queue, policy, check).await;
+                let CheckReply { decision, .. } = checked.map_err(|error| named(policy, error))?;
                 if decision.is_admitted() {
                     limiter.outdates_leases(&key);
                 }
@@ -55,14 +61,15 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
-        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
-        LimiterFuture::pending(
-            async move { limiter.sender.operate(&limiter.handle, &key?, Peek).await },
-        )
+        let (limiter, key) = (self.clone(), self.context.keys.of(key));
+        LimiterFuture::pending(async move {
+            let (context, handle) = (Arc::clone(&limiter.context), Arc::clone(&limiter.handle));
+            limiter.operate(Peek { context, handle, key: key? }).await
+        })
     }
 
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
-        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
+        let (limiter, key) = (self.clone(), self.context.keys.of(key));
         LimiterFuture::pending(async move {
             let key = key?;
             if let Some(leases) = &limiter.leases
@@ -75,7 +82,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation> {
-        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
+        let (limiter, key) = (self.clone(), self.context.keys.of(key));
         LimiterFuture::pending(async move {
             let key = key?;
             match limiter.cached_denial(&key, Cost::ONE) {
@@ -86,29 +93,26 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
-        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
+        let (limiter, key) = (self.clone(), self.context.keys.of(key));
         LimiterFuture::pending(
             async move { limiter.reserve_stored(key?, cost, Ask::InAnyCase).await },
         )
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
-        let id = self.sender.context.id;
+        let id = self.context.id;
         if let Some(token) = receipt.token::<Arc<Token>>() {
             if token.limiter != id {
                 return LimiterFuture::ready(Ok(0));
             }
-            let (sender, token) = (Arc::clone(&self.sender), Arc::clone(token));
-            let permits = receipt.permits();
-            return LimiterFuture::pending(async move {
-                // The handle that charged.
-                let (handle, key) = (Arc::clone(&token.handle), token.key.clone());
-                let forgotten = Forgotten::of(&sender.context, &key);
-                sender.operate(&handle, &key, Refund { token, permits, forgotten }).await
-            });
+            let context = Arc::clone(&self.context);
+            let refund = Refund { context, token: Arc::clone(token), permits: receipt.permits() };
+            // Of the handle that charged.
+            let limiter = Self { handle: Arc::clone(&token.handle), ..self.clone() };
+            return LimiterFuture::pending(async move { limiter.operate(refund).await });
         }
         if let Some((limiter, grant)) = receipt.token::<(LimiterId, Arc<Grant>)>() {
-            let now = self.sender.context.now();
+            let now = self.context.now();
             let returned = if *limiter == id { grant.give(receipt.permits(), now) } else { 0 };
             return LimiterFuture::ready(Ok(returned));
         }
@@ -116,14 +120,20 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     }
 
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
-        let (limiter, key) = (self.clone(), self.sender.context.keys.of(key));
+        let (limiter, key) = (self.clone(), self.context.keys.of(key));
         LimiterFuture::pending(async move {
-            let (key, Self { sender, handle, .. }) = (key?, &limiter);
-            let (leases, leased) = (limiter.leases.clone(), key.clone());
-            let forget = move || leases.iter().for_each(|leases| leases.forget(&leased));
-            let reset =
-                Reset::new(limiter.handles.lists(), Forgotten::of(&sender.context, &key), forget);
-            sender.operate(handle, &key, reset).await
+            let (key, Self { context, leases, .. }) = (key?, limiter.clone());
+            let events = Arc::clone(&context.events);
+            // The hash, and the lists of all logs that a policy of the limiter has had.
+            let lists = context.handles.lists();
+            let lists = lists.iter().map(|identity| list(&key, identity));
+            let keys = iter::once(key.clone()).chain(lists).collect();
+            let forgotten = key.clone();
+            let ends = move || {
+                context.denials.forget(&forgotten);
+                leases.iter().for_each(|leases| leases.forget(&forgotten));
+            };
+            limiter.operate(Reset { events, key, keys, ends }).await
         })
     }
 
@@ -138,7 +148,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
 
 impl<C: ScriptClient> Store for RedisLimiter<C> {
     fn id(&self) -> LimiterId {
-        self.sender.context.id
+        self.context.id
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -148,7 +158,7 @@ impl<C: ScriptClient> Store for RedisLimiter<C> {
     fn shard(&self, key: &Key<'_>) -> u64 {
         match self.sender.may_span_slots() {
             true => 0,
-            false => self.sender.context.keys.with(key, slot).unwrap_or_default().into(),
+            false => self.context.keys.with(key, slot).unwrap_or_default().into(),
         }
     }
 
@@ -180,10 +190,16 @@ impl<C: ScriptClient> WaitingLimiter for RedisLimiter<C> {
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns a cached denial of `cost`, and counts it.
     pub(crate) fn cached_denial(&self, key: &[u8], cost: Cost) -> Option<Decision> {
-        let context = &self.sender.context;
-        let denial = self.handle.denied(context, key, cost, context.now())?;
+        let context = &self.context;
+        let denial = context.denied(&self.handle, key, cost, context.now())?;
         context.events.tally.cached.add();
         Some(denial)
+    }
+
+    /// Sends an operation under this policy, and returns its output.
+    pub(crate) async fn operate<O: Operation>(&self, operation: O) -> Result<O::Output, Error> {
+        let policy = self.handle.policy.name();
+        self.sender.operate(policy, operation).await.map_err(|error| named(policy, error))
     }
 
     /// Notes that a key was charged without its leases.
@@ -195,10 +211,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
     /// Charges a cost or a part of it at the store, whatever is leased.
     async fn reserve_stored(&self, key: Bytes, cost: Cost, ask: Ask) -> Result<Reservation, Error> {
-        let Self { sender, handle, .. } = self;
-        let part = Part::new(&sender.context, handle, key.clone(), cost);
-        let decide = Decide { parts: vec![part], ask };
-        let replies = sender.operate(handle, &key, decide).await?;
+        let first = Part::new(&self.context, &self.handle, key.clone(), cost);
+        let parts = vec![first.clone()];
+        let replies = self.operate(Decide { first, parts, ask }).await?;
         Ok(self.reserved(key, only(replies)?))
     }
 
@@ -219,7 +234,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns a reservation of permits that the store has charged.
     pub(crate) fn charged(&self, key: Bytes, decision: Decision, charged: Charged) -> Reservation {
         let (permits, delay) = (charged.permits(), charged.delay());
-        let (limiter, handle) = (self.sender.context.id, Arc::clone(&self.handle));
+        let (limiter, handle) = (self.context.id, Arc::clone(&self.handle));
         let token = Token { limiter, key, charged, handle };
         Reservation::admitted(decision, delay, Receipt::new(Arc::new(token), permits))
     }

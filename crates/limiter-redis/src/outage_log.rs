@@ -1,4 +1,4 @@
-//! One log line for each cause by which checks have no decision by the store, and one when the store decides again.
+//! One log line for each cause by which the store does not execute operations, and one when it does again.
 
 use std::{
     collections::HashMap,
@@ -11,24 +11,19 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Clock, Error, Timestamp};
+use limiter_core::{Clock, Timestamp};
 
-use crate::client::faults::{CallError, Fault};
+use crate::client::faults::Fault;
 
-/// Logs why the store does not decide checks and what follows, at WARN, and when that ends, at INFO.
+/// Logs why the store does not execute operations, at WARN, and when that ends, at INFO.
 pub(crate) struct OutageLog {
     clock: Arc<dyn Clock>,
     failing: AtomicBool,
     dampers: Mutex<HashMap<Cause, Damper>>,
 }
 
-/// What follows for checks: by a share of requests in flight, with a circuit breaker that is open, and for rates.
-const BY_SHARE: &str = "checks are decided in this process's memory";
-const WITH_ERRORS: &str = "checks return errors";
-const BY_CALLER: &str = "checks return errors, or a fallback decides them";
-
-/// Why the store did not decide, each logged by itself: the node of the cluster, and the fault, which is `None` if the
-/// call was not begun, or if the circuit breaker opened.
+/// Why the store did not execute an operation, each logged by itself: the node of the cluster, and the fault, if the
+/// operation has become a call. While the circuit breaker is open, that is [`Fault::NotSent`].
 type Cause = (Option<Arc<str>>, Option<Fault>);
 
 impl OutageLog {
@@ -39,25 +34,8 @@ impl OutageLog {
         Self { clock, failing: AtomicBool::new(false), dampers: Mutex::default() }
     }
 
-    /// Notes that a check under `policy` has failed.
-    pub(crate) fn fails(&self, policy: &str, node: Option<Arc<str>>, why: &CallError) {
-        self.log((node, Some(why.fault())), policy, BY_CALLER, why);
-    }
-
-    /// Notes that a request in flight was decided by this process's share, because of `error`.
-    pub(crate) fn decided_locally(&self, policy: &str, node: Option<Arc<str>>, error: &Error) {
-        let call = CallError::of(error);
-        // Without the policy's name, which the line has.
-        let why: &dyn Display = call.map_or(error, |call| call);
-        self.log((node, call.map(CallError::fault)), policy, BY_SHARE, why);
-    }
-
-    /// Notes that the circuit breaker is open, so that checks under `policy` return errors.
-    pub(crate) fn breaker_is_open(&self, policy: &str, node: Option<Arc<str>>, why: &str) {
-        self.log((node, None), policy, WITH_ERRORS, &why);
-    }
-
-    fn log(&self, cause: Cause, policy: &str, follows: &str, why: &dyn Display) {
+    /// Notes that an operation under `policy` has failed.
+    pub(crate) fn begins(&self, cause: Cause, policy: &str, why: &dyn Display) {
         let (node, fault) = cause.clone();
         let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
         self.failing.store(true, Relaxed);
@@ -73,11 +51,15 @@ impl OutageLog {
         drop(dampers);
         if is_logged {
             let node = node.as_deref();
-            tracing::warn!(policy, node, "no decision by the store, so {follows}: {why}");
+            tracing::warn!(
+                policy,
+                node,
+                "no decision by the store, so requests get errors, or are decided without it: {why}"
+            );
         }
     }
 
-    /// Notes that the store has decided a check under `policy`.
+    /// Notes that the store has executed an operation under `policy`.
     pub(crate) fn ends(&self, policy: &str, node: impl FnOnce() -> Option<Arc<str>>) {
         // Reads first, so that a check during normal operation writes nothing that threads share.
         if !self.failing.load(Relaxed) {

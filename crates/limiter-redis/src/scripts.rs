@@ -17,14 +17,9 @@ mod refund;
 mod reply;
 mod terms;
 
-use std::{
-    iter,
-    sync::{Arc, LazyLock},
-};
+use std::{iter, sync::LazyLock};
 
-#[cfg(test)]
-pub(crate) use charge::Route;
-pub(crate) use charge::{Charge, Charged};
+pub(crate) use charge::{Charge, Charged, Route};
 use gcra::Gcra;
 pub(crate) use limit::ScriptLimit;
 pub(crate) use list::{Ask, Demand, ListReply, ListRequest};
@@ -123,31 +118,28 @@ pub const IN_FLIGHT_COMMANDS: &[&str] =
     &["ZADD", "ZREM", "ZCARD", "ZCOUNT", "ZMSCORE", "ZREMRANGEBYSCORE"];
 
 /// The scripts that limiters send.
-#[derive(Debug)]
 pub(crate) struct Scripts {
     gcra: Script,
     window: Script,
     log: Script,
     list: Script,
     lease: Script,
-    refund: Script,
-    reset: Script,
-    enter: Script,
-    renew: Script,
-    leave: Script,
+    pub(crate) refund: Script,
+    pub(crate) reset: Script,
+    pub(crate) enter: Script,
+    pub(crate) renew: Script,
+    pub(crate) leave: Script,
 }
 
 impl Scripts {
     /// Returns the scripts, whose texts all limiters share.
-    pub(crate) fn shared() -> Arc<Self> {
-        static SHARED: LazyLock<Arc<Scripts>> = LazyLock::new(|| {
+    pub(crate) fn shared() -> &'static Self {
+        static SHARED: LazyLock<Scripts> = LazyLock::new(|| {
             let [gcra, window, log, list, lease, refund, reset, enter, renew, leave] =
                 SOURCES.map(|(_, source)| Script::new(text(source)));
-            let all =
-                Scripts { gcra, window, log, list, lease, refund, reset, enter, renew, leave };
-            Arc::new(all)
+            Scripts { gcra, window, log, list, lease, refund, reset, enter, renew, leave }
         });
-        Arc::clone(&SHARED)
+        &SHARED
     }
 }
 

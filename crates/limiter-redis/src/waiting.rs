@@ -5,11 +5,7 @@ use std::time::Duration;
 use limiter_core::{Error, ErrorKind, LimiterFuture, Receipt, Reservation};
 use tokio::sync::oneshot;
 
-use crate::{
-    call::{deadline::timeout, request::UnderWay, sender::RUNTIME_ENDED},
-    client::ScriptClient,
-    limiter::RedisLimiter,
-};
+use crate::{call::sender::RUNTIME_ENDED, client::ScriptClient, limiter::RedisLimiter};
 
 impl<C: ScriptClient> RedisLimiter<C> {
     /// Gives leases back, and waits until no operation of this limiter and its handles is under way, for
@@ -29,26 +25,11 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// [`ErrorKind::Undetermined`] if operations are under way after that time.
     pub async fn drain(&self, within: Duration) -> Result<(), Error> {
-        let under_way = &self.sender.under_way;
         if let Some(leases) = &self.leases {
             leases.give_back();
         }
-        ended(&self.sender.client, under_way, within).await
+        self.sender.ended(within).await
     }
-}
-
-/// Waits until no operation is under way, for `within` at most.
-pub(crate) async fn ended(
-    client: &impl ScriptClient,
-    under_way: &UnderWay,
-    within: Duration,
-) -> Result<(), Error> {
-    timeout(client, within, under_way.ended()).await.ok_or_else(|| {
-        let number = under_way.number();
-        let plural = if number == 1 { " is" } else { "s are" };
-        let message = format!("{number} operation{plural} still under way after {within:?}");
-        Error::new(ErrorKind::Undetermined, message)
-    })
 }
 
 /// Returns what was reserved once it may be used.

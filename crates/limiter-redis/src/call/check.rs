@@ -1,57 +1,101 @@
 //! A check: a charge now, without a receipt.
 
-use limiter_core::Timestamp;
+use std::sync::Arc;
 
-use super::request::{Operation, Request};
+use bytes::Bytes;
+use limiter_core::{Cost, Timestamp};
+
+use super::operation::{Batched, Operation};
 use crate::{
-    client::{ScriptCall, faults::Outcome},
+    client::{ScriptCall, ScriptReply, faults::Outcome},
     context::Context,
+    events::Events,
+    handle::Handle,
     local::denials::{Denial, Ticket},
-    scripts::{Charge, CheckReply, Plan},
+    scripts::{Charge, CheckReply, Route},
 };
 
 /// Charges a cost now, without a receipt. Or leases permits, if some are wanted.
 pub(crate) struct Check {
-    pub(crate) charge: Charge,
-    pub(crate) ticket: Ticket,
+    context: Arc<Context>,
+    handle: Arc<Handle>,
+    key: Bytes,
+    charge: Charge,
+    ticket: Ticket,
+}
+
+impl Check {
+    /// Returns a check, which leases permits if more than the cost are `wanted`.
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        handle: &Arc<Handle>,
+        key: Bytes,
+        (cost, wanted): (Cost, u64),
+    ) -> Self {
+        Self {
+            ticket: context.denials.ticket(&key),
+            charge: Charge { cost, wanted, route: handle.plan.route(wanted) },
+            context: Arc::clone(context),
+            handle: Arc::clone(handle),
+            key,
+        }
+    }
 }
 
 impl Operation for Check {
     type Output = CheckReply;
 
-    const DECIDES: bool = true;
+    fn key(&self) -> &Bytes {
+        &self.key
+    }
 
-    fn call(first: &Request<Self>, all: &[Request<Self>]) -> ScriptCall {
-        let checks = all.iter().map(|it| (&it.handle.plan, it.operation.charge));
-        first.handle.plan.checks(first.operation.charge.route, checks)
+    fn events(&self) -> (&Arc<Events>, &str) {
+        (&self.context.events, self.handle.policy.name())
+    }
+
+    fn begin(&self) -> ScriptCall {
+        self.charge.route.begin()
+    }
+
+    fn add(&self, call: &mut ScriptCall) {
+        let plan = &self.handle.plan;
+        plan.add_keys(&self.key, &mut call.keys);
+        plan.add_check(self.charge, &mut call.arguments);
     }
 
     fn is_of_caller(&self) -> bool {
         self.charge.wanted == 0
     }
 
-    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<CheckReply> {
-        plan.checked(numbers, self.charge)
+    fn read(&self, reply: &ScriptReply, _: Timestamp) -> Option<CheckReply> {
+        self.handle.plan.checked(&reply.integers()?, self.charge)
     }
 
-    fn note(
-        request: &Request<Self>,
-        context: &Context,
-        sent: Timestamp,
-        outcome: &mut Outcome<CheckReply>,
-    ) {
+    fn note(&self, outcome: &Outcome<CheckReply>, sent: Timestamp, is_late: bool) {
         let Ok(CheckReply { decision, .. }) = outcome else { return };
-        let Request { operation: Self { charge, ticket }, key, handle, .. } = request;
+        let Self { context, handle, key, charge, ticket } = self;
         // What is leased is counted when it is spent, and what is late as undetermined.
-        if charge.wanted == 0 && !request.is_late {
+        if self.is_of_caller() && !is_late {
             context.events.tally.decided(decision);
         }
-        if !decision.is_admitted() {
-            let (decision, received) = (*decision, context.now());
-            let denial = Denial { cost: charge.cost, decision, sent, received };
-            context.denials.insert(*ticket, key, &handle.policy, denial);
+        let received = context.now();
+        if decision.is_admitted() {
+            context.denials.charged(*ticket, key, received);
         } else {
-            context.denials.charged(*ticket, key, context.now());
+            let denial = Denial { cost: charge.cost, decision: *decision, sent, received };
+            context.denials.insert(*ticket, key, &handle.policy, denial);
         }
+    }
+}
+
+impl Batched for Check {
+    type Kind = Route;
+
+    fn kind(&self) -> Route {
+        self.charge.route
+    }
+
+    fn max_batch(&self) -> usize {
+        self.handle.plan.max_batch()
     }
 }

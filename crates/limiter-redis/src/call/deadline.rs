@@ -1,22 +1,17 @@
-//! One script call within its deadline.
+//! The time that an operation may take.
 
 use std::{
     future::{Future, poll_fn},
-    mem,
     pin::pin,
-    sync::Arc,
     task::Poll,
     time::Duration,
 };
 
 use limiter_core::{Clock, Timestamp};
 
-use super::{
-    loads::{Load, Loads},
-    queue::let_ready_tasks_run,
-};
+use super::queue::let_ready_tasks_run;
 use crate::client::{
-    Form, ScriptCall, ScriptClient, ScriptReply,
+    ScriptClient,
     faults::{CallError, Fault},
 };
 
@@ -46,11 +41,6 @@ impl Deadline {
     /// Returns how much time it gives.
     pub(crate) const fn within(self) -> Duration {
         self.within
-    }
-
-    /// Returns when the call was made.
-    pub(crate) const fn since(self) -> Timestamp {
-        self.since
     }
 
     /// Returns the error of a call to which a server has not replied in time.
@@ -106,36 +96,4 @@ pub(crate) async fn timeout<C: ScriptClient, F: Future>(
         Poll::Pending => Poll::Ready(None),
     })
     .await
-}
-
-/// Runs a script by its digest, and by its source if the server does not have it and no other caller is sending it. A
-/// reply is awaited until the deadline, or until the server has been silent for so long.
-pub(crate) async fn run<C: ScriptClient>(
-    client: &C,
-    mut call: ScriptCall,
-    (deadline, silence): (Deadline, Duration),
-    (loads, server): (&Arc<Loads>, Option<usize>),
-    clock: &dyn Clock,
-) -> Result<ScriptReply, CallError> {
-    call.silence = silence;
-    let (mut has_waited, mut _loading) = (false, None);
-    loop {
-        let left = deadline.left(clock.now());
-        if left.is_zero() {
-            return Err(deadline.no_time());
-        }
-        match client.run(&call, left).await {
-            Err(error) if error.fault() == Fault::NoScript && call.form == Form::Evalsha => {
-                call.form = Form::Eval;
-                if !mem::replace(&mut has_waited, true) {
-                    match loads.load(server, &call.script.digest).await {
-                        Load::Send(loading) => _loading = Some(loading),
-                        Load::Again => call.form = Form::Evalsha,
-                    }
-                }
-            }
-            Err(error) => return Err(error.in_script(&call.script)),
-            result => return result,
-        }
-    }
 }

@@ -5,17 +5,20 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use limiter_core::{Cost, Timestamp};
 
-use super::request::{Operation, Request};
+use super::operation::Operation;
 use crate::{
-    client::{ScriptCall, faults::Outcome},
+    client::{ScriptCall, ScriptReply, faults::Outcome},
     context::Context,
+    events::Events,
     handle::Handle,
     local::denials::{Denial, Denials, Ticket},
-    scripts::{Ask, CheckReply, Demand, ListReply, ListRequest, Plan},
+    scripts::{Ask, CheckReply, Demand, ListReply, ListRequest, Route},
 };
 
 /// Charges all demands or none.
 pub(crate) struct Decide {
+    pub(crate) first: Part,
+    /// All demands, with the first.
     pub(crate) parts: Vec<Part>,
     pub(crate) ask: Ask,
 }
@@ -72,41 +75,40 @@ impl Decide {
 impl Operation for Decide {
     type Output = Vec<CheckReply>;
 
-    const DECIDES: bool = true;
-
-    fn call(first: &Request<Self>, _: &[Request<Self>]) -> ScriptCall {
-        let Request { operation, handle, .. } = first;
-        let request = (operation.demands(), ListRequest::Reserve(operation.ask));
-        handle.plan.list_call([request].into_iter())
+    fn key(&self) -> &Bytes {
+        &self.first.key
     }
 
-    fn add_keys(request: &Request<Self>, all: &mut Vec<Bytes>) {
-        for Part { handle, key, .. } in &request.operation.parts {
-            handle.plan.add_keys(key, all);
+    fn events(&self) -> (&Arc<Events>, &str) {
+        (&self.first.context.events, self.first.handle.policy.name())
+    }
+
+    fn begin(&self) -> ScriptCall {
+        Route::List.begin()
+    }
+
+    fn add(&self, call: &mut ScriptCall) {
+        for Part { handle, key, .. } in &self.parts {
+            handle.plan.add_keys(key, &mut call.keys);
         }
+        ListRequest::Reserve(self.ask).add(&self.demands(), &mut call.arguments);
     }
 
-    fn read(&self, _: &Plan, numbers: &[i64]) -> Option<Vec<CheckReply>> {
-        let request = ListRequest::Reserve(self.ask);
-        ListReply::read(&self.demands(), request, numbers).map(|ListReply(replies)| replies)
+    fn read(&self, reply: &ScriptReply, _: Timestamp) -> Option<Vec<CheckReply>> {
+        let (request, numbers) = (ListRequest::Reserve(self.ask), reply.integers()?);
+        ListReply::read(&self.demands(), request, &numbers).map(|ListReply(replies)| replies)
     }
 
-    fn note(
-        request: &Request<Self>,
-        context: &Context,
-        sent: Timestamp,
-        outcome: &mut Outcome<Vec<CheckReply>>,
-    ) {
+    fn note(&self, outcome: &Outcome<Vec<CheckReply>>, sent: Timestamp, is_late: bool) {
         let Ok(replies) = outcome else { return };
-        let (received, ask) = (context.now(), request.operation.ask);
-        let are_exact = request.operation.are_waits_exact();
-        for (part, reply) in request.operation.parts.iter().zip(replies) {
+        let Self { parts, ask, .. } = self;
+        let are_exact = self.are_waits_exact();
+        for (part, reply) in parts.iter().zip(replies) {
             let Part { context, handle, key, cost, ticket, denied_for, .. } = part;
             let CheckReply { decision, charged, .. } = reply;
+            let received = context.now();
             // A charge in any case decides nothing.
-            if ask != Ask::InAnyCase
-                && !request.is_late
-                && (charged.is_some() || !decision.is_admitted())
+            if *ask != Ask::InAnyCase && !is_late && (charged.is_some() || !decision.is_admitted())
             {
                 context.events.tally.decided(decision);
             }

@@ -1,26 +1,48 @@
 //! A peek: how far the permits of a subject are used up.
 
-use limiter_core::{Cost, Usage};
+use std::sync::Arc;
 
-use super::request::{Operation, Request};
+use bytes::Bytes;
+use limiter_core::{Cost, Timestamp, Usage};
+
+use super::operation::Operation;
 use crate::{
-    client::ScriptCall,
-    scripts::{Demand, ListRequest, Plan},
+    client::{ScriptCall, ScriptReply},
+    context::Context,
+    events::Events,
+    handle::Handle,
+    scripts::{Demand, ListRequest, Route},
 };
 
 /// Reads how far the permits are used up.
-pub(crate) struct Peek;
+pub(crate) struct Peek {
+    pub(crate) context: Arc<Context>,
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) key: Bytes,
+}
 
 impl Operation for Peek {
     type Output = Usage;
 
-    fn call(first: &Request<Self>, _: &[Request<Self>]) -> ScriptCall {
-        let plan = &first.handle.plan;
-        let request = ([Demand::charge(plan, Cost::ONE)], ListRequest::Peek);
-        plan.list_call([request].into_iter())
+    fn key(&self) -> &Bytes {
+        &self.key
     }
 
-    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<Usage> {
-        plan.peeked(numbers)
+    fn events(&self) -> (&Arc<Events>, &str) {
+        (&self.context.events, self.handle.policy.name())
+    }
+
+    fn begin(&self) -> ScriptCall {
+        Route::List.begin()
+    }
+
+    fn add(&self, call: &mut ScriptCall) {
+        let plan = &self.handle.plan;
+        plan.add_keys(&self.key, &mut call.keys);
+        ListRequest::Peek.add(&[Demand::charge(plan, Cost::ONE)], &mut call.arguments);
+    }
+
+    fn read(&self, reply: &ScriptReply, _: Timestamp) -> Option<Usage> {
+        self.handle.plan.peeked(&reply.integers()?)
     }
 }

@@ -1,20 +1,20 @@
-//! A refund of a charge, and the reset of a subject.
+//! A refund of a charge.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use limiter_core::{LimiterId, Timestamp};
 
-use super::request::{Operation, Request};
+use super::operation::Operation;
 use crate::{
     client::{
-        ScriptCall,
-        faults::{CallError, Outcome, reported},
+        ScriptCall, ScriptReply,
+        faults::{CallError, reported},
     },
     context::Context,
-    events::EventKind,
+    events::{EventKind, Events},
     handle::Handle,
-    scripts::{Charged, Plan, list},
+    scripts::{Charged, Scripts},
 };
 
 /// The token of a receipt: what was charged to which key.
@@ -27,11 +27,12 @@ pub(crate) struct Token {
     pub(crate) handle: Arc<Handle>,
 }
 
-/// Gives back permits of a charge.
+/// Gives back permits of a charge. The key's cached denials are removed when it has ended, whatever its outcome, because
+/// permits may have come back.
 pub(crate) struct Refund {
+    pub(crate) context: Arc<Context>,
     pub(crate) token: Arc<Token>,
     pub(crate) permits: u64,
-    pub(crate) forgotten: Forgotten,
 }
 
 impl Operation for Refund {
@@ -39,17 +40,27 @@ impl Operation for Refund {
 
     const OUTLIVES_CALLER: bool = true;
 
-    fn call(first: &Request<Self>, _: &[Request<Self>]) -> ScriptCall {
-        let Request { operation, handle, .. } = first;
-        handle.plan.refund(&operation.token.charged, operation.permits)
+    fn key(&self) -> &Bytes {
+        &self.token.key
     }
 
-    fn read(&self, plan: &Plan, numbers: &[i64]) -> Option<u64> {
-        plan.refunded(numbers)
+    fn events(&self) -> (&Arc<Events>, &str) {
+        (&self.context.events, self.token.handle.policy.name())
     }
 
-    fn note(request: &Request<Self>, _: &Context, _: Timestamp, _: &mut Outcome<u64>) {
-        request.operation.forgotten.now();
+    fn begin(&self) -> ScriptCall {
+        ScriptCall::of(&Scripts::shared().refund, Vec::new())
+    }
+
+    fn add(&self, call: &mut ScriptCall) {
+        let Token { key, charged, handle, .. } = &*self.token;
+        handle.plan.add_keys(key, &mut call.keys);
+        handle.plan.add_refund(charged, self.permits, &mut call.arguments);
+    }
+
+    fn read(&self, reply: &ScriptReply, _: Timestamp) -> Option<u64> {
+        let &[permits] = &*reply.integers()? else { return None };
+        u64::try_from(permits).ok()
     }
 
     fn failure(error: &Arc<CallError>) -> Option<EventKind> {
@@ -57,88 +68,8 @@ impl Operation for Refund {
     }
 }
 
-/// Makes a subject fresh.
-pub(crate) struct Reset {
-    /// What identifies the states of the limiter's logs.
-    lists: Vec<Bytes>,
-    forgotten: Forgotten,
-    leases: Mutex<Option<ForgetLeases>>,
-}
-
-/// Gives up what is leased of the key.
-type ForgetLeases = Box<dyn FnOnce() + Send>;
-
-impl Reset {
-    /// Returns the reset of a key, of which `forget` gives up what is leased. It is called once, when the reset has ended,
-    /// whatever its outcome, also if its caller has left.
-    pub(crate) fn new(
-        lists: Vec<Bytes>,
-        forgotten: Forgotten,
-        forget: impl FnOnce() + Send + 'static,
-    ) -> Self {
-        Self { lists, forgotten, leases: Mutex::new(Some(Box::new(forget))) }
-    }
-
-    fn ends(&self) {
-        self.forgotten.now();
-        let forget = self.leases.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(forget) = forget {
-            forget();
-        }
-    }
-}
-
-/// If the operation was not sent, or is dropped with its runtime.
-impl Drop for Reset {
+impl Drop for Refund {
     fn drop(&mut self) {
-        self.ends();
-    }
-}
-
-impl Operation for Reset {
-    type Output = ();
-
-    const OUTLIVES_CALLER: bool = true;
-
-    fn call(first: &Request<Self>, _: &[Request<Self>]) -> ScriptCall {
-        first.handle.plan.reset()
-    }
-
-    /// Adds the hash, and the lists of all logs that a policy of the limiter has had.
-    fn add_keys(request: &Request<Self>, all: &mut Vec<Bytes>) {
-        all.push(request.key.clone());
-        all.extend(request.operation.lists.iter().map(|identity| list(&request.key, identity)));
-    }
-
-    fn read(&self, _: &Plan, numbers: &[i64]) -> Option<()> {
-        numbers.first().map(drop)
-    }
-
-    fn note(request: &Request<Self>, _: &Context, _: Timestamp, _: &mut Outcome<()>) {
-        request.operation.ends();
-    }
-}
-
-/// Removes the cached denials of a key when a refund or a reset has ended, whatever its outcome:
-/// permits may have come back.
-pub(crate) struct Forgotten {
-    context: Arc<Context>,
-    key: Bytes,
-}
-
-impl Forgotten {
-    pub(crate) fn of(context: &Arc<Context>, key: &Bytes) -> Self {
-        Self { context: Arc::clone(context), key: key.clone() }
-    }
-
-    fn now(&self) {
-        self.context.denials.forget(&self.key);
-    }
-}
-
-/// If the operation is dropped with its runtime.
-impl Drop for Forgotten {
-    fn drop(&mut self) {
-        self.now();
+        self.context.denials.forget(&self.token.key);
     }
 }

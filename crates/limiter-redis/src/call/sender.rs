@@ -1,186 +1,190 @@
-//! The one way to the store, and back: requests are collected, sent in calls within their deadline, and
-//! answered.
+//! The one way to the store, and back: requests are collected, sent in calls within their deadline, and answered.
 
 use std::{
+    slice,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::AcqRel},
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-use bytes::Bytes;
-use limiter_core::{Cost, Error};
-use tokio::sync::oneshot;
+use limiter_core::{Error, ErrorKind, Timestamp};
+use tokio::sync::{Mutex as AsyncMutex, oneshot};
 
 use super::{
     check::Check,
-    deadline::{Deadline, run, timeout},
-    line::Line,
-    outcomes::outcomes,
-    queue::{QueueClaim, let_ready_tasks_run},
-    request::{MAX_UNDER_WAY, Operation, Request, UnderWay, call_of},
+    deadline::{Deadline, timeout},
+    operation::{Batched, Operation},
+    queue::{Queue, QueueClaim, let_ready_tasks_run},
+    request::{Progress, Request},
+    under_way::UnderWay,
 };
 use crate::{
     client::{
-        ScriptClient,
-        circuit_breaker::CircuitBreaker,
-        faults::{CallError, Fault, Outcome, named, reported},
+        Form, ScriptCall, ScriptClient, ScriptReply,
+        circuit_breaker::{CircuitBreaker, Watch},
+        faults::{CallError, Fault, Outcome},
     },
-    context::Context,
-    events::EventKind,
-    handle::Handle,
-    scripts::{Charge, CheckReply},
+    context::Settings,
+    events::Events,
+    observer::ObserverQueue,
 };
 
-/// Sends the requests of all handles of a limiter.
+/// Sends the operations of a limiter.
 pub(crate) struct Sender<C> {
     pub(crate) client: C,
-    pub(crate) context: Arc<Context>,
     pub(crate) breaker: CircuitBreaker,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) events: Arc<Events>,
     pub(crate) under_way: Arc<UnderWay>,
-    /// Shared by the limiters on the connection.
     pub(crate) line: Arc<Line>,
+}
+
+/// What the limiters on one connection share.
+#[derive(Default)]
+pub(crate) struct Line {
+    /// The checks that wait to be sent.
+    pub(crate) checks: Arc<Queue<Request<Check>>>,
+    /// Locked while a script is sent that a server does not have. Callers that find that out meanwhile wait.
+    loading: AsyncMutex<()>,
+    /// Whether the server refused a call with keys of several subjects with `CROSSSLOT`.
+    pub(super) is_node_of_cluster: AtomicBool,
 }
 
 pub(crate) const RUNTIME_ENDED: &str = "the runtime was shut down while the answer was awaited";
 
 impl<C: ScriptClient> Sender<C> {
-    pub(crate) fn new(client: C, breaker: CircuitBreaker, context: Context) -> Self {
-        Self {
+    /// Returns what sends the operations of a limiter with this name.
+    pub(crate) fn new(
+        (client, breaker): (C, CircuitBreaker),
+        settings: Arc<Settings>,
+        name: &str,
+    ) -> Arc<Self> {
+        let observer = settings.observer.clone().map(|it| {
+            let client = client.clone();
+            ObserverQueue::new(it.0, Box::new(move |task| client.spawn_blocking(task)))
+        });
+        let events = Arc::new(Events::new(name, observer, Arc::clone(&settings.clock.0)));
+        let watcher: Weak<dyn Watch> = Arc::<Events>::downgrade(&events);
+        breaker.watch(&watcher);
+        Arc::new(Self {
+            events,
             under_way: Arc::default(),
-            line: breaker.line(),
-            context: Arc::new(context),
+            line: breaker.shared(),
+            settings,
             breaker,
             client,
-        }
+        })
     }
 
-    /// Sends a check, in one call with others of the same moment, and returns its answer. More permits than its cost
-    /// may be `wanted`, as a lease.
-    pub(crate) async fn check(
+    /// Waits until no operation is under way, for `within` at most.
+    pub(crate) async fn ended(&self, within: Duration) -> Result<(), Error> {
+        timeout(&self.client, within, self.under_way.ended()).await.ok_or_else(|| {
+            let number = self.under_way.number();
+            let plural = if number == 1 { " is" } else { "s are" };
+            let message = format!("{number} operation{plural} still under way after {within:?}");
+            Error::new(ErrorKind::Undetermined, message)
+        })
+    }
+
+    /// Returns the time of this process's monotonic clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.settings.clock.0.now()
+    }
+
+    /// Returns whether a call may have keys in several slots.
+    pub(crate) fn may_span_slots(&self) -> bool {
+        self.client.supports_batches() && !self.line.is_node_of_cluster.load(Relaxed)
+    }
+
+    /// Sends an operation under a policy of this name, and returns its outcome.
+    pub(crate) async fn operate<O: Operation>(
         self: &Arc<Self>,
-        handle: &Arc<Handle>,
-        key: &Bytes,
-        cost: Cost,
-        wanted: u64,
-    ) -> Result<CheckReply, Error> {
-        let charge = Charge { cost, wanted, route: handle.plan.route(wanted) };
-        let check = Check { charge, ticket: self.context.denials.ticket(key) };
-        self.ask(handle, key, check, |request| {
-            if !self.context.settings.batching || !self.may_span_slots() {
+        policy: &str,
+        operation: O,
+    ) -> Outcome<O::Output> {
+        self.ask(policy, operation, |request| self.spawn(vec![request])).await
+    }
+
+    /// Sends an operation, in one call with others of the same moment in the queue, and returns its outcome.
+    pub(crate) async fn operate_with_others<O: Batched>(
+        self: &Arc<Self>,
+        queue: &Arc<Queue<Request<O>>>,
+        policy: &str,
+        operation: O,
+    ) -> Outcome<O::Output> {
+        self.ask(policy, operation, |request| {
+            if !self.settings.batching || !self.may_span_slots() {
                 self.spawn(vec![request]);
-            } else if let Some(claim) = self.line.queue.push(request) {
+            } else if let Some(claim) = queue.push(request) {
                 self.client.spawn(Arc::clone(self).send_queued(claim));
             }
         })
         .await
     }
 
-    /// Sends another operation, and returns its answer.
-    pub(crate) async fn operate<O: Operation>(
-        self: &Arc<Self>,
-        handle: &Arc<Handle>,
-        key: &Bytes,
-        operation: O,
-    ) -> Result<O::Output, Error> {
-        self.ask(handle, key, operation, |request| self.spawn(vec![request])).await
-    }
-
-    /// Returns whether a call may have keys in several slots, also if checks are not sent in batches.
-    pub(crate) fn may_span_slots(&self) -> bool {
-        self.client.supports_batches() && !self.line.is_node_of_cluster()
-    }
-
-    /// Makes a request, and logs why the store has not decided it.
-    async fn ask<O: Operation>(
-        &self,
-        handle: &Arc<Handle>,
-        key: &Bytes,
-        operation: O,
-        start: impl FnOnce(Request<O>),
-    ) -> Result<O::Output, Error> {
-        let decides = O::DECIDES && operation.is_of_caller();
-        self.request(handle, key, operation, start).await.map_err(|error| {
-            if decides {
-                self.log_outage(&error, handle, key);
-            }
-            named(handle.policy.name(), error)
-        })
-    }
-
     /// Starts a request if the circuit breaker lets it pass, and waits for its outcome, which another task
     /// sends and reports.
-    async fn request<O: Operation>(
+    async fn ask<O: Operation>(
         &self,
-        handle: &Arc<Handle>,
-        key: &Bytes,
+        policy: &str,
         operation: O,
         start: impl FnOnce(Request<O>),
     ) -> Outcome<O::Output> {
+        let key = operation.key().clone();
         // First, so that a call that is not made starts no task.
-        if let Some(error) = self.breaker.refuses(|| self.client.server_of(key)) {
-            self.context.events.tally.short_circuited.add();
+        if !O::PASSES_BREAKER
+            && let Some(error) = self.breaker.refuses(|| self.client.server_of(&key))
+        {
             let error = Arc::new(error);
-            self.report_failure::<O>(&error, (&self.context, handle, key));
+            self.short_circuited::<O>(&error, (&self.events, policy), &key);
             return Err(error);
         }
-        let deadline = Deadline::after(self.context.settings.deadline, self.context.now());
+        let deadline = Deadline::after(operation.within(&self.settings), self.now());
+        // Callers that share an operation have deadlines of their own, and use what is late for all of them.
         let is_of_caller = operation.is_of_caller();
-        // The callers of a lease have deadlines of their own, and a grant that is late for all of them can be spent.
         let silence = if is_of_caller { Duration::ZERO } else { self.breaker.silence() };
         let (caller, outcome) = oneshot::channel();
-        let is_reported = Arc::new(AtomicBool::new(false));
-        let failed = match self.under_way.begin() {
-            None => {
-                let message = format!("{MAX_UNDER_WAY} operations are under way already");
-                CallError::new(Fault::NotSent, message)
+        let progress = Arc::<Progress>::default();
+        let failed = if let Some(operating) = self.under_way.begin() {
+            start(Request {
+                operation,
+                deadline,
+                not_executed: None,
+                caller,
+                progress: Arc::clone(&progress),
+                operating,
+            });
+            match timeout(&self.client, deadline.of_caller(silence), outcome).await {
+                Some(Ok(outcome)) => return outcome,
+                Some(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
+                // The call goes on, so that the circuit breaker learns of a late reply.
+                None if progress.was_sent() => deadline.no_reply(&self.server_name(&key)),
+                None => deadline.no_time(),
             }
-            Some(operating) => {
-                start(Request {
-                    operation,
-                    key: key.clone(),
-                    context: Arc::clone(&self.context),
-                    handle: Arc::clone(handle),
-                    deadline,
-                    not_executed: None,
-                    caller,
-                    is_reported: Arc::clone(&is_reported),
-                    is_late: false,
-                    operating,
-                });
-                match timeout(&self.client, deadline.of_caller(silence), outcome).await {
-                    Some(Ok(outcome)) => return outcome,
-                    Some(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
-                    // The call goes on, so that the circuit breaker learns of a late reply.
-                    None => {
-                        let error = deadline.no_reply(&self.server_name(key));
-                        self.breaker.timed_out(&self.client.server_of(key), &error);
-                        error
-                    }
-                }
-            }
+        } else {
+            let message = format!("{} operations are under way already", UnderWay::MAX);
+            CallError::new(Fault::NotSent, message)
         };
         let failed = Arc::new(failed);
-        if is_of_caller && !is_reported.swap(true, AcqRel) {
-            self.report(EventKind::StoreError(reported(&failed)), handle, key);
-            self.report_failure::<O>(&failed, (&self.context, handle, key));
+        if is_of_caller && !progress.ends() {
+            self.report_failed::<O>(&failed, (&self.events, policy), &key);
         }
         Err(failed)
     }
 
-    /// Sends the checks that wait, after all tasks that are ready could add theirs: those of one script and with equal
+    /// Sends the requests that wait, after all tasks that are ready could add theirs: those of one kind and with equal
     /// deadlines in one call, whatever their limiters.
-    async fn send_queued(self: Arc<Self>, claim: QueueClaim<Request<Check>>) {
+    async fn send_queued<O: Batched>(self: Arc<Self>, claim: QueueClaim<Request<O>>) {
         let_ready_tasks_run().await;
         let mut requests = claim.take();
-        let kind =
-            |request: &Request<Check>| (request.operation.charge.route, request.deadline.within());
+        let kind = |request: &Request<O>| (request.operation.kind(), request.deadline.within());
         requests.sort_by_key(kind);
         while let Some(last) = requests.last().map(kind) {
             let of_others = requests.partition_point(|request| kind(request) < last);
             let alike = requests.get(of_others..).unwrap_or_default().iter();
-            let most = alike.map(|request| request.handle.plan.max_batch()).min().unwrap_or(1);
+            let most = alike.map(|request| request.operation.max_batch()).min().unwrap_or(1);
             // The last ones first, because Tokio runs the task that was spawned last first.
             match of_others.max(requests.len().saturating_sub(most)) {
                 0 => return self.send(requests).await,
@@ -199,48 +203,118 @@ impl<C: ScriptClient> Sender<C> {
     /// Further calls are for requests that the server did not execute, once; and for each request alone, if they can't
     /// share a call.
     async fn send<O: Operation>(&self, requests: Vec<Request<O>>) {
-        let is_cross_slot = |error: &CallError| error.fault() == Fault::CrossSlot;
         let mut calls = vec![requests];
         while let Some(mut requests) = calls.pop() {
-            requests.retain(|request| !request.is_abandoned());
-            let Some(first) = requests.first() else { continue };
+            // Nothing was sent for a caller that has left.
+            requests.retain(|request| O::OUTLIVES_CALLER || !request.caller.is_closed());
+            let Some(Request { operation, deadline, not_executed, .. }) = requests.first() else {
+                continue;
+            };
             let (key, deadline, is_again) =
-                (first.key.clone(), first.deadline, first.not_executed.is_some());
-            if is_again && !deadline.pause(&self.client, self.context.clock()).await {
-                self.give_up(requests);
+                (operation.key().clone(), *deadline, not_executed.is_some());
+            let mut call = operation.begin();
+            if is_again && !deadline.pause(&self.client, &*self.settings.clock.0).await {
+                requests.into_iter().for_each(|request| self.not_executed(request, None));
                 continue;
             }
-            let sent = self.context.now();
-            let pass = match self.breaker.pass(self.client.server_of(&key)) {
+            let pass = match self.breaker.pass(self.client.server_of(&key), O::PASSES_BREAKER) {
                 Ok(pass) => pass,
                 Err(error) => {
-                    self.refuse(requests, &Arc::new(error));
+                    let error = Some(Arc::new(error));
+                    let refuse = |request| self.not_executed(request, error.clone());
+                    requests.into_iter().for_each(refuse);
                     continue;
                 }
             };
-            let call = call_of(first, &requests);
-            let until = (deadline, self.breaker.silence());
-            let scripts = (&self.line.loads, pass.server());
-            let result = run(&self.client, call, until, scripts, self.context.clock()).await;
-            if requests.len() > 1 && result.as_ref().is_err_and(is_cross_slot) {
-                self.breaker.note(&pass, result.as_ref().err());
-                self.stop_batches(&key);
-                calls.extend(requests.into_iter().map(|request| vec![request]));
-                continue;
+            for Request { operation, progress, .. } in &requests {
+                operation.add(&mut call);
+                progress.is_sent();
             }
-            let outcomes = outcomes(result, &requests, || self.server_name(&key));
-            self.note(&pass, &key, &outcomes);
-            let mut not_executed = Vec::new();
+            let (sent, has_several_keys) = (self.now(), call.keys.len() > 1);
+            let result = self.run(call, deadline).await;
+            if result.as_ref().is_err_and(|error| error.fault() == Fault::CrossSlot) {
+                if has_several_keys {
+                    self.stop_batches(&key);
+                }
+                if requests.len() > 1 {
+                    self.breaker.note(&pass, None);
+                    calls.extend(requests.into_iter().map(|request| vec![request]));
+                    continue;
+                }
+            }
+            let outcomes = self.outcomes(result, &requests, sent);
+            // Whatever the number of requests in the call.
+            let errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+            let failed = { errors }.find(|error| error.fault().server_failed() != Some(false));
+            if failed.is_some_and(|error| error.fault() == Fault::InvalidReply) {
+                self.client.replace_connection(&key);
+            }
+            self.breaker.note(&pass, failed.map(|error| &**error));
+            let mut again = Vec::new();
             for (mut request, outcome) in requests.into_iter().zip(outcomes) {
                 match outcome {
                     Err(error) if !is_again && error.fault().may_be_sent_again() => {
                         request.not_executed = Some(error);
-                        not_executed.push(request);
+                        again.push(request);
                     }
                     outcome => self.answer(request, outcome, sent),
                 }
             }
-            calls.push(not_executed);
+            calls.push(again);
         }
+    }
+
+    /// Runs a script by its digest, and by its source if the server does not have it and no other caller is sending one.
+    /// A reply is awaited until the deadline, or until the server has been silent for so long.
+    async fn run(
+        &self,
+        mut call: ScriptCall,
+        deadline: Deadline,
+    ) -> Result<ScriptReply, CallError> {
+        call.silence = self.breaker.silence();
+        let mut _loading = None;
+        loop {
+            let left = deadline.left(self.now());
+            if left.is_zero() {
+                return Err(deadline.no_time());
+            }
+            match self.client.run(&call, left).await {
+                Err(error) if error.fault() == Fault::NoScript && call.form == Form::Evalsha => {
+                    match self.line.loading.try_lock() {
+                        Ok(lock) => (_loading, call.form) = (Some(lock), Form::Eval),
+                        Err(_) => drop(self.line.loading.lock().await),
+                    }
+                }
+                Err(error) => return Err(error.in_script(&call.script)),
+                result => return result,
+            }
+        }
+    }
+
+    /// Returns the outcome of each request of a call. Errors of single keys contain the name of the server.
+    fn outcomes<O: Operation>(
+        &self,
+        result: Result<ScriptReply, CallError>,
+        requests: &[Request<O>],
+        sent: Timestamp,
+    ) -> Vec<Outcome<O::Output>> {
+        let read = |reply: &ScriptReply, Request { operation, .. }: &Request<O>| match reply {
+            ScriptReply::Text(words) => {
+                Err(CallError::of_command(&self.server_name(operation.key()), words))
+            }
+            _ => operation.read(reply, sent).ok_or_else(|| CallError::invalid_reply(reply)),
+        };
+        let elements = result.as_ref().map(|reply| match reply {
+            // To one request, it is the reply itself.
+            _ if requests.len() == 1 => slice::from_ref(reply),
+            ScriptReply::Array(elements) if elements.len() == requests.len() => elements,
+            _ => &[],
+        });
+        if let Ok(elements @ [_, ..]) = elements {
+            let outcomes = elements.iter().zip(requests).map(|(reply, it)| read(reply, it));
+            return outcomes.map(|outcome| outcome.map_err(Arc::new)).collect();
+        }
+        let error = Arc::new(result.map_or_else(|error| error, |it| CallError::invalid_reply(&it)));
+        requests.iter().map(|_| Err(Arc::clone(&error))).collect()
     }
 }

@@ -76,7 +76,12 @@ impl Breaker {
     #[inline]
     pub(crate) fn pass(&self, now: Timestamp) -> Option<Pass> {
         let may_pass = !self.is_open.load(Acquire) || self.probe(now);
-        may_pass.then(|| Pass { sent: now, replies: self.replies.load(Relaxed) })
+        may_pass.then(|| self.pass_always(now))
+    }
+
+    /// Returns the permission for a call that is sent in any case. It is no probe.
+    pub(crate) fn pass_always(&self, now: Timestamp) -> Pass {
+        Pass { sent: now, replies: self.replies.load(Relaxed) }
     }
 
     /// Returns whether a call that is made now would not be sent, not even as a probe.
@@ -135,10 +140,10 @@ impl Breaker {
         Some(Change::Opened)
     }
 
-    /// Notes that a call failed of which it is not known since when: it was not sent, another server redirected it, or
-    /// its caller waited in vain. It counts from now on.
+    /// Notes that a call failed of which it is not known since when: it was not sent, or another server redirected it. It
+    /// counts from now on.
     pub(crate) fn failed_now(&self, now: Timestamp) -> Option<Change> {
-        self.failed(Pass { sent: now, replies: self.replies.load(Relaxed) }, now)
+        self.failed(self.pass_always(now), now)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -5,7 +5,7 @@ use std::{
     fmt,
     ops::RangeInclusive,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -50,8 +50,8 @@ struct Shared {
     /// How many are open.
     open: AtomicUsize,
     watchers: Mutex<Watchers>,
-    /// What the limiters on the connection share besides.
-    line: OnceLock<Arc<dyn Any + Send + Sync>>,
+    /// What the limiters on the connection share besides, by its type.
+    shared: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 #[derive(Debug)]
@@ -88,13 +88,6 @@ pub(crate) struct Pass {
     server: Server,
 }
 
-impl Pass {
-    /// Returns the number of the server, if there are several.
-    pub(crate) fn server(&self) -> Option<usize> {
-        self.server.as_ref().map(|(number, _)| *number)
-    }
-}
-
 impl CircuitBreaker {
     /// The default time of silence.
     pub const DEFAULT_SILENCE: Duration = Duration::from_millis(250);
@@ -127,8 +120,8 @@ impl CircuitBreaker {
             cause: ArcSwapOption::empty(),
         });
         let (open, watchers) = (AtomicUsize::new(0), Mutex::default());
-        let line = OnceLock::new();
-        Self(Arc::new(Shared { silence, clock, servers, open, watchers, line }))
+        let shared = Mutex::default();
+        Self(Arc::new(Shared { silence, clock, servers, open, watchers, shared }))
     }
 
     /// Adds what learns of changes from now on, while it exists.
@@ -141,10 +134,15 @@ impl CircuitBreaker {
         watchers.all.push(Weak::clone(watcher));
     }
 
-    /// Returns what the limiters on the connection share besides, which has the same type for all of them.
-    pub(crate) fn line<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        let line = self.0.line.get_or_init(|| Arc::new(T::default()));
-        Arc::clone(line).downcast().unwrap_or_default()
+    /// Returns what the limiters on the connection share besides, one of each type.
+    pub(crate) fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut shared = self.0.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = shared.iter().find_map(|it| Arc::clone(it).downcast().ok());
+        known.unwrap_or_else(|| {
+            let new = Arc::<T>::default();
+            shared.push(Arc::clone(&new) as _);
+            new
+        })
     }
 
     /// Returns for how long calls fail before it opens.
@@ -162,14 +160,15 @@ impl CircuitBreaker {
         at.breaker.refuses(self.0.clock.now()).then(|| at.error(server.as_ref()))
     }
 
-    /// Returns the permission to send a call now.
+    /// Returns the permission to send a call now, in any case if it `is_urgent`.
     ///
     /// # Errors
     ///
     /// That it must not be sent.
-    pub(crate) fn pass(&self, server: Server) -> Result<Pass, CallError> {
-        let at = self.at(server.as_ref());
-        match at.breaker.pass(self.0.clock.now()) {
+    pub(crate) fn pass(&self, server: Server, is_urgent: bool) -> Result<Pass, CallError> {
+        let (at, now) = (self.at(server.as_ref()), self.0.clock.now());
+        let passes = || is_urgent.then(|| at.breaker.pass_always(now));
+        match passes().or_else(|| at.breaker.pass(now)) {
             Some(pass) => Ok(Pass { pass, server }),
             None => Err(at.error(server.as_ref())),
         }
@@ -201,12 +200,6 @@ impl CircuitBreaker {
             }
             None => self.changed(breaker.failed(*pass, now), server.as_ref(), &cause),
         }
-    }
-
-    /// Notes that a caller waited for its answer in vain, whether or not the client's runtime has sent its call.
-    pub(crate) fn timed_out(&self, server: &Server, error: &CallError) {
-        let change = self.at(server.as_ref()).breaker.failed_now(self.0.clock.now());
-        self.changed(change, server.as_ref(), &error.to_string());
     }
 
     fn changed(&self, change: Option<Change>, server: Option<&(usize, Arc<str>)>, cause: &str) {

@@ -223,7 +223,7 @@ impl CallError {
     /// ```
     #[must_use]
     pub fn of(error: &Error) -> Option<&Self> {
-        shared_source(error).map(|error| &**error)
+        error.source()?.downcast_ref::<Arc<Self>>().map(|error| &**error)
     }
 
     /// Returns the fault.
@@ -257,15 +257,6 @@ pub(crate) fn named(policy: &str, error: Arc<CallError>) -> Error {
 /// Returns the error for an observer, which knows the policy.
 pub(crate) fn reported(error: &Arc<CallError>) -> Error {
     Error::new(error.fault().kind(), error.to_string()).with_source(Arc::clone(error))
-}
-
-fn shared_source(error: &Error) -> Option<&Arc<CallError>> {
-    error.source()?.downcast_ref()
-}
-
-/// Returns why a call failed, for several callers.
-pub(crate) fn shared(error: &Error) -> Option<Arc<CallError>> {
-    shared_source(error).map(Arc::clone)
 }
 
 /// Returns a server's error reply without the arguments of a command that it does not know, because those of

@@ -6,6 +6,7 @@ use limiter_core::{Clock, Error, LimiterId, check_in_flight};
 
 use super::{RedisInFlight, expiry::Expiry, shared::Shared};
 use crate::{
+    call::sender::Sender,
     client::{
         ScriptClient,
         circuit_breaker::CircuitBreaker,
@@ -154,8 +155,10 @@ impl RedisInFlightBuilder {
         check_in_flight(&name, limit)?;
         settings.check()?;
         expiry.check(settings.deadline)?;
-        let shared = Shared::new(on, (id, &name, limit), (settings, expiry))?;
-        Ok(RedisInFlight { shared: Arc::new(shared) })
+        let enters = on.1.shared();
+        let sender = Sender::new(on, settings.into(), &name);
+        let shared = Arc::new(Shared::new(sender, (id, limit), expiry)?);
+        Ok(RedisInFlight { shared, enters })
     }
 }
 
@@ -174,8 +177,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// As [`RedisInFlightBuilder::build_on`].
     pub fn in_flight(&self, name: &str, limit: u32) -> Result<RedisInFlight<C>, Error> {
-        let context = &self.sender.context;
-        let builder = RedisInFlightBuilder::new(name, limit, context.settings.clone());
+        let context = &self.context;
+        let builder = RedisInFlightBuilder::new(name, limit, (*context.settings).clone());
         let on = (self.sender.client.clone(), self.sender.breaker.clone());
         builder.with_random_seed().build(on, context.id.sibling())
     }

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use limiter_core::{Entry, Error, HeldPermit, InFlightPermit, Occupancy, Source};
 
 use super::shared::Shared;
-use crate::client::ScriptClient;
+use crate::{
+    client::{ScriptClient, faults::CallError},
+    events::EventKind,
+};
 
 /// A permit that the store does not count, while it fails.
 struct LocalPermit<C: ScriptClient> {
@@ -28,10 +31,10 @@ impl<C: ScriptClient> Shared<C> {
         self: &Arc<Self>,
         key: Bytes,
         limit: u32,
-        error: Error,
+        error: Arc<CallError>,
     ) -> Result<Entry, Error> {
-        let Some(share) = self.share(limit) else { return Err(error) };
-        self.decided_locally(&error, &key);
+        let Some(share) = self.share(limit) else { return Err(self.named(error)) };
+        self.report(EventKind::DecidedLocally, &key);
         Ok(match self.table.add_local(&key, share) {
             Ok(held) => {
                 let permit = LocalPermit { shared: Arc::clone(self), key };
@@ -46,11 +49,17 @@ impl<C: ScriptClient> Shared<C> {
         &self,
         key: &[u8],
         limit: u32,
-        error: Error,
+        error: Arc<CallError>,
     ) -> Result<Occupancy, Error> {
-        let Some(share) = self.share(limit) else { return Err(error) };
-        self.decided_locally(&error, key);
+        let Some(share) = self.share(limit) else { return Err(self.named(error)) };
+        self.report(EventKind::DecidedLocally, key);
         Ok(local(self.table.held_of(key), share))
+    }
+
+    /// Returns the error for a caller, with the limiter's name.
+    pub(super) fn named(&self, error: Arc<CallError>) -> Error {
+        let message = format!("limiter {:?}: {error}", self.events().1);
+        Error::new(error.fault().kind(), message).with_source(error)
     }
 
     /// Returns this process's share of a limit, if it has one: one at least, unless the limit is zero.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use limiter_core::Timestamp;
 
-use crate::call::request::Operating;
+use crate::call::under_way::Operating;
 
 /// A permit to give back, and until when the store may count it.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::{
 
 use limiter_core::{HeldPermit, InFlightPermit};
 
-use super::{enter::Taken, permit_state::PermitState, shared::Shared};
+use super::{permit_state::PermitState, shared::Shared};
 use crate::{call::deadline::timeout, client::ScriptClient};
 
 /// A permit that the store has counted. Dropping it gives it back.
@@ -23,12 +23,11 @@ impl<C: ScriptClient> Permit<C> {
     pub(crate) fn new(shared: &Arc<Shared<C>>, held: Arc<PermitState>) -> Self {
         Self { shared: Arc::clone(shared), held, is_used: false }
     }
-}
 
-impl<C: ScriptClient> Taken for Permit<C> {
-    fn used(mut self: Box<Self>) -> Option<InFlightPermit> {
-        self.is_used = !self.held.is_over(self.shared.now()) && self.held.becomes_held();
-        self.is_used.then(|| InFlightPermit::new(*self))
+    /// Returns the permit for its caller, or `None` if the reply came so late that it is lost.
+    pub(super) fn used(mut self) -> Option<InFlightPermit> {
+        self.is_used = !self.held.is_over(self.shared.sender.now()) && self.held.becomes_held();
+        self.is_used.then(|| InFlightPermit::new(self))
     }
 }
 
@@ -52,8 +51,8 @@ impl<C: ScriptClient> HeldPermit for Permit<C> {
                 if held.is_left() {
                     pending::<()>().await;
                 }
-                let left = held.ends().saturating_since(shared.now());
-                let _ = timeout(&shared.client, left, changed).await;
+                let left = held.ends().saturating_since(shared.sender.now());
+                let _ = timeout(&shared.sender.client, left, changed).await;
             }
         })
     }

@@ -3,26 +3,24 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering::AcqRel},
+    },
     time::Duration,
 };
 
 use super::{
     permit_state::PermitState,
-    shared::{BY_CLOCK, Gate, Shared},
+    shared::{BY_CLOCK, MAX_PERMITS, Shared},
     table::Changes,
 };
 use crate::{
-    call::{deadline::Deadline, request::Operating},
     client::{
         ScriptClient,
-        faults::{CallError, Fault, Outcome, reported},
+        faults::{Fault, reported},
     },
     events::EventKind,
-    scripts::{
-        Scripts,
-        in_flight::{PermitId, Renewed},
-    },
 };
 
 /// Why permits are lost by a reply.
@@ -32,22 +30,23 @@ impl<C: ScriptClient> Shared<C> {
     /// Starts the task that renews permits, which ends when none is left.
     pub(super) fn watch(self: &Arc<Self>) {
         let watch = Watch { shared: Arc::downgrade(self), is_over: false };
-        self.client.spawn(watch.run());
+        self.sender.client.spawn(watch.run());
     }
 
-    /// Starts to renew permits: on each node by one call after the other, so that other commands don't wait for long.
+    /// Starts to renew permits on each node.
     fn renew(self: &Arc<Self>, due: Vec<Arc<PermitState>>) {
-        let mut nodes: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
-        for group in self.groups(due, |held| &held.key) {
-            let key = group.first().map_or(&[][..], |held| &held.key);
-            let node = self.client.server_of(key).map(|(number, _)| number);
-            nodes.entry(node).or_default().push_back(group);
+        let mut nodes: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for held in due {
+            let node = self.sender.client.server_of(&held.key).map(|(number, _)| number);
+            nodes.entry(node).or_default().push(held);
         }
-        for groups in nodes.into_values() {
-            let operating = self.under_way.begin();
-            let renewals =
-                Renewals { shared: Arc::clone(self), groups, group: Vec::new(), operating };
-            self.client.spawn(renewals.run());
+        for due in nodes.into_values() {
+            let renewals = Renewals {
+                shared: Arc::clone(self),
+                waiting: Mutex::default(),
+                outstanding: AtomicUsize::new(0),
+            };
+            Arc::new(renewals).add(due);
         }
     }
 }
@@ -63,9 +62,9 @@ impl<C: ScriptClient> Watch<C> {
     async fn run(mut self) {
         loop {
             let Some(shared) = self.shared.upgrade() else { return };
-            let now = shared.now();
+            let now = shared.sender.now();
             // Until the renewals have begun.
-            let operating = shared.under_way.begin();
+            let operating = shared.sender.under_way.begin();
             let (Changes { due, leaves, lost, .. }, next) = shared.table.advance(now);
             if lost > 0 {
                 let key = leaves.first().map(|leave| leave.key.clone()).unwrap_or_default();
@@ -77,7 +76,7 @@ impl<C: ScriptClient> Watch<C> {
                 self.is_over = true;
                 return;
             };
-            let sleep = shared.client.sleep(next.saturating_since(now));
+            let sleep = shared.sender.client.sleep(next.saturating_since(now));
             // Its permits keep the limiter.
             drop((operating, shared));
             sleep.await;
@@ -93,87 +92,101 @@ impl<C: ScriptClient> Drop for Watch<C> {
     }
 }
 
-/// The renewals of a node's permits, each repeated until it succeeds or none of its permits is left.
+/// The renewals on a node, in calls that have [`MAX_PERMITS`] permits at most together, so that other commands don't wait
+/// for long.
 struct Renewals<C: ScriptClient> {
     shared: Arc<Shared<C>>,
-    /// Those that wait.
-    groups: VecDeque<Vec<Arc<PermitState>>>,
-    /// The permits of the call that is outstanding.
-    group: Vec<Arc<PermitState>>,
-    /// While calls are under way, because permits that are dropped meanwhile are given back after them.
-    operating: Option<Operating>,
+    waiting: Mutex<VecDeque<Group<C>>>,
+    /// How many permits have calls that are outstanding.
+    outstanding: AtomicUsize,
+}
+
+/// Permits that share a call.
+struct Group<C: ScriptClient> {
+    shared: Arc<Shared<C>>,
+    permits: Vec<Arc<PermitState>>,
 }
 
 impl<C: ScriptClient> Renewals<C> {
-    async fn run(mut self) {
-        while let Some(group) = self.groups.pop_front() {
-            let shared = Arc::clone(&self.shared);
-            self.group = shared.table.begin(&group, shared.now());
-            let Some(first) = self.group.first() else { continue };
-            let key = first.key.clone();
-            let Some(error) = self.attempt().await else { continue };
-            shared.report(EventKind::StoreError(reported(&error)), &key);
-            let again = mem::take(&mut self.group);
-            if error.fault() == Fault::CrossSlot && again.iter().any(|held| held.key != key) {
-                shared.stops_spanning();
-                self.groups.extend(shared.groups(again, |held| &held.key));
-                continue;
+    /// Adds permits, and starts as many calls as there may be.
+    fn add(self: &Arc<Self>, due: Vec<Arc<PermitState>>) {
+        let groups = self.shared.groups(due, |held| &held.key).into_iter();
+        let groups = groups.map(|permits| Group { shared: Arc::clone(&self.shared), permits });
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(groups);
+        self.start();
+    }
+
+    fn start(self: &Arc<Self>) {
+        loop {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(first) = waiting.front() else { return };
+            let number = first.permits.len();
+            let others = self.outstanding.fetch_add(number, AcqRel);
+            if others > 0 && others + number > MAX_PERMITS {
+                self.outstanding.fetch_sub(number, AcqRel);
+                return;
             }
-            self.groups.push_back(again);
-            self.operating = None;
-            shared.client.sleep(shared.expiry.pause()).await;
-            self.operating = shared.under_way.begin();
+            let Some(group) = waiting.pop_front() else { return };
+            drop(waiting);
+            let renewals = Arc::clone(self);
+            self.shared.sender.client.spawn(renewals.renew(group, number));
         }
     }
 
-    /// Sends a call, and keeps the permits of which it does not show what became. Returns the error if there is one.
-    async fn attempt(&mut self) -> Option<Arc<CallError>> {
-        let shared = &self.shared;
-        let mut permits: Vec<(_, Vec<PermitId>)> = Vec::new();
-        for held in &self.group {
-            let permit = PermitId { id: shared.ids.id(held.number), limit: held.limit };
-            match permits.last_mut() {
-                Some((last, of_last)) if *last == &held.key => of_last.push(permit),
-                _ => permits.push((&held.key, vec![permit])),
-            }
+    /// Renews the permits of a group. Those that fail are renewed again after a pause, and no others wait for them.
+    async fn renew(self: Arc<Self>, mut group: Group<C>, number: usize) {
+        let pause = group.attempt().await;
+        self.outstanding.fetch_sub(number, AcqRel);
+        self.start();
+        let Some(pause) = pause else { return };
+        if !pause.is_zero() {
+            self.shared.sender.client.sleep(pause).await;
         }
-        let of_keys = permits.iter().map(|(key, permits)| (*key, permits.as_slice()));
-        let call = Scripts::shared().renew(of_keys, shared.expiry.0);
-        let deadline = Deadline::after(shared.expiry.call(), shared.now());
-        shared.events.tally.renewals.add();
-        let key = self.group.first().map(|held| held.key.clone()).unwrap_or_default();
-        let number = self.group.len();
-        let read = |reply: &_| Renewed::read(reply, number);
-        let (outcome, sent): (Outcome<_>, _) =
-            shared.call(&key, (call, read), deadline, (Gate::Open, Duration::ZERO)).await;
-        let sent = sent.unwrap_or(deadline.since());
-        let (renewed, error) = match outcome {
+        self.add(mem::take(&mut group.permits));
+    }
+}
+
+impl<C: ScriptClient> Group<C> {
+    /// Sends a call, and keeps the permits of which it does not show what became. Returns when to renew these again, if
+    /// there are any.
+    async fn attempt(&mut self) -> Option<Duration> {
+        let shared = &self.shared;
+        // Permits that are dropped meanwhile are given back after this.
+        let _operating = shared.sender.under_way.begin();
+        let sent = shared.sender.now();
+        self.permits = shared.table.begin(&self.permits, sent);
+        let key = self.permits.first()?.key.clone();
+        shared.events().0.tally.renewals.add();
+        let permits = self.permits.iter().map(|held| (&held.key, held.number, held.limit));
+        let (renewed, error): (Vec<_>, _) = match shared.call_for::<true>(permits).await {
             Ok(replies) => {
-                let mut error = None;
-                let renewed = replies
-                    .into_iter()
-                    .map(|reply| reply.map_err(|failed| error = Some(Arc::new(failed))).ok());
-                (renewed.collect(), error)
+                let error = replies.iter().find_map(|reply| reply.as_ref().err()).cloned();
+                (replies.into_iter().map(Result::ok).collect(), error)
             }
-            Err(error) => (vec![None; self.group.len()], Some(error)),
+            Err(error) => (vec![None; self.permits.len()], Some(error)),
         };
         let Changes { due, leaves, lost, restored } =
-            shared.table.settle(&self.group, renewed, sent);
+            shared.table.settle(&self.permits, renewed, sent);
         if restored > 0 {
             shared.report(EventKind::PermitsRestored(restored), &key);
         }
         shared.report_lost(lost, &key, BY_REPLY);
         shared.leave(leaves);
-        self.group = due;
-        error
+        self.permits = due;
+        let shared = &self.shared;
+        let error = error?;
+        let can_be_split = self.permits.iter().any(|held| held.key != key);
+        if error.fault() == Fault::CrossSlot && can_be_split {
+            return Some(Duration::ZERO);
+        }
+        shared.report(EventKind::StoreError(reported(&error)), &key);
+        Some(shared.expiry.pause())
     }
 }
 
-impl<C: ScriptClient> Drop for Renewals<C> {
+impl<C: ScriptClient> Drop for Group<C> {
     fn drop(&mut self) {
         // Some are left if the task was dropped with its runtime.
-        for group in self.groups.iter().chain([&self.group]).filter(|group| !group.is_empty()) {
-            self.shared.leave(self.shared.table.abandon(group));
-        }
+        self.shared.leave(self.shared.table.abandon(&self.permits));
     }
 }

@@ -111,14 +111,13 @@ mod tests {
     use limiter_core::{Policy, Quota};
 
     use super::*;
-    use crate::scripts::Scripts;
 
     fn at(millis: u64) -> Timestamp {
         Timestamp::from_nanos(1_000_000 * millis)
     }
 
     fn plan(policy: &Policy) -> Plan {
-        Plan::new(Scripts::shared(), policy, policy.name(), true)
+        Plan::new(policy, policy.name(), true)
     }
 
     fn after(plan: &Plan, cost: u64, decision: Decision) -> Option<Backoff> {

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{demand::Ask, grant::Grant};
 use crate::{
-    call::request::Operating,
+    call::under_way::Operating,
     client::faults::{CallError, Outcome},
     counters::Tally,
     scripts::Charged,
@@ -159,7 +159,7 @@ impl Callers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::request::UnderWay;
+    use crate::call::under_way::UnderWay;
 
     /// A caller that has left has received the error `Unavailable`, after which nothing may be charged for it.
     #[test]

@@ -17,7 +17,7 @@ use super::{
     grant::Grant,
 };
 use crate::{
-    call::request::Operating,
+    call::under_way::Operating,
     client::faults::Outcome,
     counters::Tally,
     handle::Handle,

@@ -3,15 +3,28 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::{
     ScriptLimit, Scripts,
     charge::{Charge, Route},
-    limit::Kind,
     list::{Ask, Demand, ListReply, ListRequest},
     plan::Plan,
     reply::{ADMITTED, CheckReply, REFUSED, usage, wait},
 };
 use crate::client::ScriptCall;
+
+impl Route {
+    /// Returns the call to which requests are added.
+    pub(crate) fn begin(self) -> ScriptCall {
+        let scripts = Scripts::shared();
+        match self {
+            Self::Own(kind) => ScriptCall::of(kind.script(scripts), vec![kind.head()]),
+            Self::Lease => ScriptCall::of(&scripts.lease, Vec::new()),
+            Self::List => ScriptCall::of(&scripts.list, Vec::new()),
+        }
+    }
+}
 
 impl Charge {
     /// Returns how the script `list` charges it. A receipt is for permits that are spent later.
@@ -33,20 +46,12 @@ impl Plan {
         }
     }
 
-    /// Returns the call of checks with the same route, each of a subject of its own.
-    pub(crate) fn checks<'a>(
-        &self,
-        route: Route,
-        checks: impl Iterator<Item = (&'a Self, Charge)>,
-    ) -> ScriptCall {
-        match route {
-            Route::Own(kind) => own_call(&self.scripts, kind, checks),
-            Route::Lease => self.lease_call(checks),
-            Route::List => {
-                let request =
-                    |(plan, it): (_, Charge)| ([Demand::charge(plan, it.cost)], it.request());
-                self.list_call(checks.map(request))
-            }
+    /// Adds the arguments of a check to a call of its route.
+    pub(crate) fn add_check(&self, charge: Charge, arguments: &mut Vec<Bytes>) {
+        match (charge.route, self.limits.as_slice()) {
+            (Route::Own(_), [limit]) => limit.add_own_arguments(charge.cost, arguments),
+            (Route::Lease, [limit]) => self.add_lease(limit, charge, arguments),
+            _ => charge.request().add(&[Demand::charge(self, charge.cost)], arguments),
         }
     }
 
@@ -61,21 +66,6 @@ impl Plan {
             }
         }
     }
-}
-
-/// Returns the call of the script for limits of a kind.
-fn own_call<'a>(
-    scripts: &Scripts,
-    kind: Kind,
-    checks: impl Iterator<Item = (&'a Plan, Charge)>,
-) -> ScriptCall {
-    let mut arguments = vec![kind.head()];
-    for (plan, charge) in checks {
-        for limit in &plan.limits {
-            limit.add_own_arguments(charge.cost, &mut arguments);
-        }
-    }
-    ScriptCall::of(kind.script(scripts), arguments)
 }
 
 /// Returns what the reply of a limit's own script means, `None` if it can't be one or contradicts itself.

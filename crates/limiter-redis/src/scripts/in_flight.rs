@@ -1,25 +1,17 @@
-//! The scripts `enter`, `renew` and `leave`, and `reset` for permits of requests in flight.
+//! The scripts `enter`, `renew` and `leave`.
 
-use std::{slice, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::{Scripts, argument};
-use crate::client::{ScriptCall, ScriptReply, faults::CallError};
+use crate::client::{ScriptCall, ScriptReply};
 
 /// Whether a permit was taken or could be, and how many are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EnterReply {
     pub(crate) is_admitted: bool,
     pub(crate) held: u32,
-}
-
-/// A permit to take, or with an empty id none.
-#[derive(Clone, Debug)]
-pub(crate) struct Entering {
-    pub(crate) key: Bytes,
-    pub(crate) id: Bytes,
-    pub(crate) limit: u32,
 }
 
 /// What became of a permit that was renewed.
@@ -33,129 +25,60 @@ pub(crate) enum Renewed {
 /// A permit as the scripts know it.
 #[derive(Clone, Debug)]
 pub(crate) struct PermitId {
+    pub(crate) key: Bytes,
     pub(crate) id: Bytes,
     pub(crate) limit: u32,
 }
 
 impl Scripts {
-    /// Returns the call that takes permits.
-    pub(crate) fn enter(
-        &self,
-        entering: impl IntoIterator<Item = Entering>,
-        expiry: Duration,
-    ) -> ScriptCall {
-        let (mut keys, mut arguments) = (Vec::new(), vec![micros(expiry)]);
-        for Entering { key, id, limit } in entering {
-            keys.push(key);
-            arguments.extend([number(limit), id]);
-        }
-        ScriptCall { keys, ..ScriptCall::of(&self.enter, arguments) }
+    /// Returns a call of the script `enter` for permits that last so long, to which they are added.
+    pub(crate) fn begin_enter(&self, expiry: Duration) -> ScriptCall {
+        ScriptCall::of(&self.enter, vec![micros(expiry)])
     }
 
-    /// Returns the call that renews permits of keys.
-    pub(crate) fn renew<'a>(
-        &self,
-        permits: impl IntoIterator<Item = (&'a Bytes, &'a [PermitId])>,
-        expiry: Duration,
-    ) -> ScriptCall {
-        let (mut keys, mut arguments) = (Vec::new(), vec![micros(expiry)]);
-        for (key, permits) in permits {
-            keys.push(key.clone());
-            arguments.push(number(permits.len()));
-            arguments.extend(permits.iter().map(|permit| permit.id.clone()));
-            arguments.extend(permits.iter().map(|permit| number(permit.limit)));
-        }
-        ScriptCall { keys, ..ScriptCall::of(&self.renew, arguments) }
+    /// Adds a permit to take, or with an empty id none.
+    pub(crate) fn add_entering(call: &mut ScriptCall, PermitId { key, id, limit }: PermitId) {
+        call.keys.push(key);
+        call.arguments.extend([number(limit), id]);
     }
 
-    /// Returns the call that gives back permits of keys, by their ids.
-    pub(crate) fn leave<'a>(
-        &self,
-        permits: impl IntoIterator<Item = (&'a Bytes, &'a [Bytes])>,
-    ) -> ScriptCall {
-        let (mut keys, mut arguments) = (Vec::new(), Vec::new());
-        for (key, ids) in permits {
-            keys.push(key.clone());
-            arguments.push(number(ids.len()));
-            arguments.extend(ids.iter().cloned());
+    /// Returns the call that gives back permits, sorted by their keys, or lets them last so long from now.
+    pub(crate) fn of_permits(&self, expiry: Option<Duration>, permits: &[PermitId]) -> ScriptCall {
+        let script = if expiry.is_some() { &self.renew } else { &self.leave };
+        let mut call = ScriptCall::of(script, expiry.map(micros).into_iter().collect());
+        for of_key in permits.chunk_by(|one, other| one.key == other.key) {
+            call.keys.extend(of_key.first().map(|permit| permit.key.clone()));
+            call.arguments.push(number(of_key.len()));
+            call.arguments.extend(of_key.iter().map(|permit| permit.id.clone()));
+            if expiry.is_some() {
+                call.arguments.extend(of_key.iter().map(|permit| number(permit.limit)));
+            }
         }
-        ScriptCall { keys, ..ScriptCall::of(&self.leave, arguments) }
-    }
-
-    /// Returns the call that deletes a key.
-    pub(crate) fn delete(&self, key: Bytes) -> ScriptCall {
-        ScriptCall { keys: vec![key], ..ScriptCall::of(&self.reset, Vec::new()) }
+        call
     }
 }
 
 impl EnterReply {
-    /// Returns the replies for so many keys of a call. For one, that is the reply itself.
-    pub(crate) fn read_all(
-        reply: &ScriptReply,
-        keys: usize,
-    ) -> Result<Vec<Result<Self, CallError>>, CallError> {
-        let replies = match reply {
-            reply if keys == 1 => slice::from_ref(reply),
-            ScriptReply::Array(replies) if replies.len() == keys => replies,
-            _ => return Err(CallError::invalid_reply(reply)),
-        };
-        let read = |reply: &ScriptReply| match reply {
-            ScriptReply::Text(words) => Ok(Err(CallError::of_command("Redis", words))),
-            reply => Self::read(reply).map(Ok),
-        };
-        replies.iter().map(read).collect()
-    }
-
-    pub(crate) fn read(reply: &ScriptReply) -> Result<Self, CallError> {
-        let numbers = reply.integers();
-        let read = match numbers.as_deref() {
-            Some(&[decided @ 0..=1, held]) => {
-                u32::try_from(held).ok().map(|held| Self { is_admitted: decided == 1, held })
-            }
-            _ => None,
-        };
-        read.ok_or_else(|| CallError::invalid_reply(reply))
+    pub(crate) fn read(reply: &ScriptReply) -> Option<Self> {
+        let &[decided @ 0..=1, held] = &*reply.integers()? else { return None };
+        Some(Self { is_admitted: decided == 1, held: u32::try_from(held).ok()? })
     }
 }
 
-impl Renewed {
-    /// Returns what became of each of so many permits of a call.
-    pub(crate) fn read(
-        reply: &ScriptReply,
-        permits: usize,
-    ) -> Result<Vec<Result<Self, CallError>>, CallError> {
-        each(reply, permits, |number| match number {
-            0 => Some(Self::Lost),
-            1 => Some(Self::Kept),
-            2 => Some(Self::Restored),
-            _ => None,
-        })
-    }
-}
-
-/// Returns the error of the first of so many keys whose permits could not be given back.
-pub(crate) fn read_leave(reply: &ScriptReply, keys: usize) -> Result<(), CallError> {
-    let removed = each(reply, keys, |number| u64::try_from(number).ok())?;
-    removed.into_iter().try_for_each(|removed| removed.map(drop))
-}
-
-/// Returns what each element of an array means, which is a number, or a text: the error of a command.
-fn each<T>(
+/// Returns what became of each of so many permits of a call, a text if that is the error of a command.
+pub(crate) fn read_permits(
     reply: &ScriptReply,
-    number: usize,
-    meaning: impl Fn(i64) -> Option<T>,
-) -> Result<Vec<Result<T, CallError>>, CallError> {
-    let invalid = || CallError::invalid_reply(reply);
-    let ScriptReply::Array(elements) = reply else { return Err(invalid()) };
-    if elements.len() != number {
-        return Err(invalid());
-    }
+    permits: usize,
+) -> Option<Vec<Result<Renewed, String>>> {
+    let ScriptReply::Array(elements) = reply else { return None };
     let read = |element: &ScriptReply| match element {
-        ScriptReply::Integer(number) => meaning(*number).map(Ok).ok_or_else(invalid),
-        ScriptReply::Text(words) => Ok(Err(CallError::of_command("Redis", words))),
-        _ => Err(invalid()),
+        ScriptReply::Integer(0) => Some(Ok(Renewed::Lost)),
+        ScriptReply::Integer(1) => Some(Ok(Renewed::Kept)),
+        ScriptReply::Integer(2) => Some(Ok(Renewed::Restored)),
+        ScriptReply::Text(words) => Some(Err(words.clone())),
+        _ => None,
     };
-    elements.iter().map(read).collect()
+    elements.iter().map(read).collect::<Option<Vec<_>>>().filter(|read| read.len() == permits)
 }
 
 fn number(number: impl ToString) -> Bytes {

@@ -1,26 +1,26 @@
 //! The script `lease`.
 
+use bytes::Bytes;
+
 use super::{
+    ScriptLimit,
     argument::{counted, exact, number},
     charge::{Charge, Charged},
     plan::Plan,
     reply::{ADMITTED, CheckReply, REFUSED, usage, wait},
 };
-use crate::client::ScriptCall;
 
 impl Plan {
-    /// Returns the call of the script for checks.
-    pub(super) fn lease_call<'a>(
+    /// Adds the arguments of a check under the only limit.
+    pub(super) fn add_lease(
         &self,
-        checks: impl Iterator<Item = (&'a Self, Charge)>,
-    ) -> ScriptCall {
-        let mut arguments = Vec::new();
-        for (plan, Charge { cost, wanted, .. }) in checks {
-            arguments.extend(plan.limits.iter().flat_map(|limit| limit.words.iter().cloned()));
-            let term = plan.lease.map_or(0, |terms| terms.term);
-            arguments.extend([counted(cost), exact(wanted), exact(term)].map(number));
-        }
-        ScriptCall::of(&self.scripts.lease, arguments)
+        limit: &ScriptLimit,
+        Charge { cost, wanted, .. }: Charge,
+        arguments: &mut Vec<Bytes>,
+    ) {
+        arguments.extend(limit.words.iter().cloned());
+        let term = self.lease.map_or(0, |terms| terms.term);
+        arguments.extend([counted(cost), exact(wanted), exact(term)].map(number));
     }
 
     /// Returns what the reply to a check means, which may have become a lease; `None` if it can't be one.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use limiter_core::{Cost, Usage};
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     plan::Plan,
     reply::{ADMITTED, CheckReply, REFUSED, usage, wait},
 };
-use crate::client::ScriptCall;
 
 /// What is asked of a subject by all limits of a policy.
 #[derive(Clone, Copy)]
@@ -64,6 +64,20 @@ impl<'a> Demand<'a> {
 }
 
 impl ListRequest {
+    /// Adds the arguments of demands that are decided together.
+    pub(crate) fn add(self, demands: &[Demand<'_>], arguments: &mut Vec<Bytes>) {
+        arguments.extend([demands.len().to_string().into(), number(self.number(demands))]);
+        for Demand { plan, cost, only_asks } in demands {
+            let cost = match (self, only_asks) {
+                (Self::Peek, _) => 0,
+                (_, true) => -counted(*cost),
+                (_, false) => counted(*cost),
+            };
+            arguments.extend([plan.limits.len().to_string().into(), number(cost)]);
+            arguments.extend(plan.limits.iter().flat_map(|limit| limit.words.iter().cloned()));
+        }
+    }
+
     /// Returns the number that a request begins with.
     fn number(self, demands: &[Demand<'_>]) -> i64 {
         match self {
@@ -175,30 +189,6 @@ impl ListReply {
 }
 
 impl Plan {
-    /// Returns the call for requests, each of which is a list of demands that are decided together. The keys are added to
-    /// it.
-    pub(crate) fn list_call<'a>(
-        &self,
-        requests: impl Iterator<Item = (impl AsRef<[Demand<'a>]>, ListRequest)>,
-    ) -> ScriptCall {
-        let mut arguments = Vec::new();
-        for (demands, request) in requests {
-            let demands = demands.as_ref();
-            arguments.extend([demands.len().to_string().into(), number(request.number(demands))]);
-            for demand in demands {
-                let cost = match (request, demand.only_asks) {
-                    (ListRequest::Peek, _) => 0,
-                    (_, true) => -counted(demand.cost),
-                    (_, false) => counted(demand.cost),
-                };
-                let limits = &demand.plan.limits;
-                arguments.extend([limits.len().to_string().into(), number(cost)]);
-                arguments.extend(limits.iter().flat_map(|limit| limit.words.iter().cloned()));
-            }
-        }
-        ScriptCall::of(&self.scripts.list, arguments)
-    }
-
     /// Returns what a reply to a peek means, `None` if it can't be one.
     pub(crate) fn peeked(&self, numbers: &[i64]) -> Option<Usage> {
         let (usages, _waits) =

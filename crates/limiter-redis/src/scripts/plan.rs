@@ -1,17 +1,14 @@
 //! A policy, as the server's scripts apply it.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use limiter_core::Policy;
 
-use super::{ScriptLimit, Scripts, limit::Kind, terms::LeaseTerms};
+use super::{ScriptLimit, limit::Kind, terms::LeaseTerms};
 
 /// The scripts of a policy, and what they are called with.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) limits: Vec<ScriptLimit>,
-    pub(super) scripts: Arc<Scripts>,
     /// The kind of the only limit, if its script can apply the policy.
     pub(super) own: Option<Kind>,
     /// In microseconds.
@@ -28,12 +25,7 @@ const MAX_ENTRIES: u64 = 10_000;
 
 impl Plan {
     /// Returns the plan of a policy in a limiter of this name, whose permits may be leased.
-    pub(crate) fn new(
-        scripts: Arc<Scripts>,
-        policy: &Policy,
-        limiter: &str,
-        may_lease: bool,
-    ) -> Self {
+    pub(crate) fn new(policy: &Policy, limiter: &str, may_lease: bool) -> Self {
         let identities = policy.identities_in(limiter);
         let limits = policy.limits().iter().zip(&*identities);
         let limits: Vec<_> =
@@ -52,7 +44,6 @@ impl Plan {
         Self {
             longest_delay: longest_delay.and_then(|it| it.try_into().ok()).unwrap_or(0),
             limits,
-            scripts,
             own,
             lease,
         }

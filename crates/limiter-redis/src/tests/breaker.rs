@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use limiter_core::{ErrorKind, Policy, Quota, Timestamp};
 
 use super::{
@@ -186,7 +187,7 @@ fn all_that_watch_it_learn_of_each_change_while_they_exist() {
             breaker.watch(&gone);
         }
     }
-    let pass = breaker.pass(None).unwrap();
+    let pass = breaker.pass(None, false).unwrap();
     store.pass(SILENCE);
     breaker.note(&pass, Some(&CallError::new(Fault::NoReply, "why")));
     let refused = breaker.refuses(|| None).unwrap();
@@ -214,7 +215,7 @@ fn what_counts_is_in_the_table_of_faults() {
     ] {
         let store = Store::new();
         let breaker = CircuitBreaker::new(SILENCE, store.client.clock()).unwrap();
-        let pass = breaker.pass(None).unwrap();
+        let pass = breaker.pass(None, false).unwrap();
         store.pass(SILENCE);
         breaker.note(&pass, Some(&CallError::new(fault, "why")));
         // One call that waited long for a connection does not open it.
@@ -287,4 +288,28 @@ fn twenty_limiters_on_one_client_probe_once() {
     store.pass(PROBE_EVERY);
     assert!(store.settle(limiters[19].check("key")).unwrap().is_admitted());
     assert!(store.settle(limiters[0].check("key")).unwrap().is_admitted());
+}
+
+/// Callers that waited in vain while the client's runtime was busy were taken for a silence of the server.
+#[test]
+fn a_busy_runtime_is_no_silence_of_the_server() {
+    let store = Store::new();
+    let limiter = store.limiter_with(&unique(), &policy(), |it| it.deadline(ms(50)));
+    let in_flight = limiter.in_flight("uploads", 3).unwrap();
+    for _ in 0..10 {
+        let (mut check, mut enter) = (limiter.check("key"), in_flight.enter("key"));
+        let polls = [(&mut check).now_or_never().is_none(), (&mut enter).now_or_never().is_none()];
+        assert_eq!(polls, [true; 2]);
+        // Nothing runs the client's tasks.
+        store.client.pass(ms(60));
+        let errors = [store.poll(check).unwrap_err(), store.poll(enter).unwrap_err()];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert!(error.to_string().contains("runtime was busy"), "{error}");
+        }
+    }
+    let counters = limiter.counters();
+    assert_eq!((counters.breaker_opened, counters.unavailable, counters.undetermined), (0, 10, 0));
+    assert!(store.block_on(limiter.check("key")).unwrap().is_admitted());
+    assert!(store.block_on(in_flight.enter("key")).unwrap().is_admitted());
 }

@@ -29,7 +29,7 @@ use crate::{
 /// That of `limiter-rig`, on which these tests do not depend.
 #[path = "../../../limiter-rig/src/log.rs"]
 #[expect(unreachable_pub, reason = "it is public there")]
-mod log;
+pub(super) mod log;
 
 const NODE: &str = "10.0.0.1:6379";
 
@@ -48,16 +48,16 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
     let handle = runtime.handle().clone();
     let spawn = Box::new(move |task| drop(handle.spawn_blocking(task)));
     let queue = ObserverQueue::new(Arc::new(observer), spawn);
-    let events = Events::new("api", Some(queue), None);
+    let events = Events::new("api", Some(queue), Arc::new(SystemClock::new()));
     events.breaker(Change::Opened, node().as_ref(), "it broke");
     events.breaker(Change::Closed, node().as_ref(), "");
     for kind in [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected] {
         let error = Error::new(kind, "it broke");
-        events.report(EventKind::StoreError(error), "premium", node);
+        events.report(EventKind::StoreError(error), "premium", node());
     }
     let error = Error::new(ErrorKind::Undetermined, "it broke");
-    events.report(EventKind::RefundFailed(error), "premium", node);
-    events.report(EventKind::DecidedLocally, "premium", || None);
+    events.report(EventKind::RefundFailed(error), "premium", node());
+    events.report(EventKind::DecidedLocally, "premium", None);
     let expected = [
         ("breaker_opened", "api", true),
         ("breaker_closed", "api", true),
@@ -100,7 +100,7 @@ fn the_guide_names_each_event() {
 
 #[test]
 fn decisions_are_counted_by_their_source() {
-    let events = Events::new("api", None, None);
+    let events = Events::new("api", None, Arc::new(SystemClock::new()));
     let usage = Usage::new(1, 0, Duration::from_secs(1));
     let refusal = Decision::refused(usage, Some(Duration::from_secs(1)));
     (0..3).for_each(|_| events.tally.decided(&Decision::admitted(usage)));
@@ -115,11 +115,8 @@ fn decisions_are_counted_by_their_source() {
 #[test]
 fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     let log = Log::start();
-    let events =
-        Events::new("api", None, Some(Arc::new(OutageLog::new(Arc::new(SystemClock::new())))));
-    let error = Error::new(ErrorKind::Unavailable, "it broke");
-    events.report(EventKind::StoreError(error), "api", || None);
-    events.report(EventKind::DecidedLocally, "api", || None);
+    let events = Events::new("api", None, Arc::new(SystemClock::new()));
+    events.report(EventKind::DecidedLocally, "api", None);
     for _ in 0..100 {
         events.breaker(Change::Opened, node().as_ref(), "it broke");
         events.breaker(Change::StaysOpen, node().as_ref(), "it broke again");
@@ -131,9 +128,9 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     let lines = log.lines();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, begin) in lines.iter().zip([
-        "WARN limiter_redis::outage_log: no decision by the store, so checks return errors: it broke",
+        "WARN limiter_redis::outage_log: no decision by the store, so requests get errors, or are decided without it: it broke",
         "INFO limiter_redis::outage_log: the store decides again",
-        "WARN limiter_redis::outage_log: no decision by the store, so checks return errors: it broke",
+        "WARN limiter_redis::outage_log: no decision by the store, so requests get errors, or are decided without it: it broke",
     ]) {
         assert!(line.starts_with(begin), "{line}");
         assert!(line.contains(r#"policy="api""#) && line.contains(NODE), "{line}");
@@ -159,8 +156,7 @@ fn a_subscriber_may_ask_the_limiter_that_logs() {
         fn record_follows_from(&self, _: &Id, _: &Id) {}
 
         fn event(&self, _: &tracing::Event<'_>) {
-            let error = Error::new(ErrorKind::Unavailable, "it broke");
-            self.0.decided_locally("api", None, &error);
+            self.0.begins((None, None), "api", &"it broke");
             self.0.ends("api", || None);
         }
 
@@ -174,8 +170,7 @@ fn a_subscriber_may_ask_the_limiter_that_logs() {
         let outages = Arc::new(OutageLog::new(Arc::new(SystemClock::new())));
         let asking = Asking(Arc::clone(&outages));
         tracing::subscriber::with_default(asking, || {
-            let error = Error::new(ErrorKind::Unavailable, "it broke");
-            outages.decided_locally("api", None, &error);
+            outages.begins((None, None), "api", &"it broke");
             outages.ends("api", || None);
         });
         let _ = done.send(());
@@ -188,10 +183,7 @@ fn a_subscriber_may_ask_the_limiter_that_logs() {
 fn what_follows_from_an_outage_is_not_logged() {
     let log = Log::start();
     let outages = OutageLog::new(Arc::new(SystemClock::new()));
-    let begins = |fault, node| {
-        let error = reported(&Arc::new(CallError::new(fault, "it broke")));
-        outages.decided_locally("api", node, &error);
-    };
+    let begins = |fault, node| outages.begins((node, Some(fault)), "api", &"it broke");
     begins(Fault::NoReply, node());
     begins(Fault::NotSent, node());
     assert_eq!(log.lines().len(), 1, "{:?}", log.lines());
@@ -205,18 +197,19 @@ fn what_follows_from_an_outage_is_not_logged() {
 fn an_outage_of_a_node_that_was_not_known_ends() {
     let log = Log::start();
     let outages = OutageLog::new(Arc::new(SystemClock::new()));
-    outages.breaker_is_open("api", None, "it broke");
+    outages.begins((None, None), "api", &"it broke");
     outages.ends("api", node);
     let lines = log.lines();
     assert!(lines.len() == 2 && lines[1].starts_with("INFO "), "{lines:?}");
 }
 
 #[test]
-fn each_cause_of_a_decision_by_the_share_is_logged_once() {
+fn each_cause_is_logged_once() {
     let log = Log::start();
-    let outages = OutageLog::new(Arc::new(SystemClock::new()));
+    let events = Events::new("api", None, Arc::new(SystemClock::new()));
+    let report = |error, node| events.report(EventKind::StoreError(error), "api", node);
     let call = |fault| reported(&Arc::new(CallError::new(fault, "it broke")));
-    let replied = |reply| reported(&Arc::new(CallError::from_error_reply("Redis", reply)));
+    let replied = |reply: &str| reported(&Arc::new(CallError::from_error_reply("Redis", reply)));
     let causes = || {
         let faults = [Fault::NotSent, Fault::NoTime, Fault::NoReply, Fault::InvalidReply];
         let replies = ["OOM why", "WRONGTYPE why", "READONLY why"];
@@ -224,30 +217,29 @@ fn each_cause_of_a_decision_by_the_share_is_logged_once() {
         faults.map(call).into_iter().chain(replies.map(replied)).chain([not_sent])
     };
     for _ in 0..3 {
-        causes().for_each(|error| outages.decided_locally("api", node(), &error));
+        causes().for_each(|error| report(error, node()));
     }
     let lines = log.lines();
     assert_eq!(lines.len(), causes().count(), "{lines:?}");
-    let expected = "WARN limiter_redis::outage_log: no decision by the store, so checks are decided in this \
-                    process's memory: it broke policy=\"api\" node=\"10.0.0.1:6379\"";
+    let expected = "WARN limiter_redis::outage_log: no decision by the store, so requests get errors, or are decided \
+                    without it: it broke policy=\"api\" node=\"10.0.0.1:6379\"";
     assert_eq!(lines[0], expected);
     // Another node decides.
-    outages.ends("api", || None);
+    events.replied("api", || None);
     assert_eq!(log.lines().len(), lines.len());
     for _ in 0..2 {
-        outages.ends("api", node);
+        events.replied("api", node);
     }
     assert_eq!(log.lines().len(), lines.len() + 1);
     let end = "INFO limiter_redis::outage_log: the store decides again policy=\"api\" node=\"10.0.0.1:6379\"";
     assert_eq!(log.lines().last().unwrap(), end);
     // Within ten seconds, no cause is logged again.
-    causes().for_each(|error| outages.decided_locally("api", node(), &error));
+    causes().for_each(|error| report(error, node()));
     assert_eq!(log.lines().len(), lines.len() + 1);
     // Other words of the server are the same cause, so that no number of them fills the memory or the log.
     for number in 0..1_000 {
         let reply = format!("ERR{number} why");
-        let error = reported(&Arc::new(CallError::from_error_reply("Redis", &reply)));
-        outages.decided_locally("api", None, &error);
+        report(replied(&reply), None);
     }
     assert_eq!(log.lines().len(), lines.len() + 2);
 }

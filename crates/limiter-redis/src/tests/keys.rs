@@ -2,10 +2,7 @@
 
 use limiter_core::{ErrorKind, Key, Policy};
 
-use crate::{
-    keys::Keys,
-    scripts::{Plan, Scripts},
-};
+use crate::{keys::Keys, scripts::Plan};
 
 fn key(prefix: &str, policy: &str, key: &Key<'_>) -> String {
     let key = Keys::new(prefix, policy, None).unwrap().of(key).unwrap();
@@ -39,7 +36,7 @@ fn keys_do_not_change_between_versions() {
 fn keys(policy: &Policy) -> Vec<String> {
     let hash = Keys::new("limiter", policy.name(), None).unwrap().of(&"alice".into()).unwrap();
     let mut all = Vec::new();
-    Plan::new(Scripts::shared(), policy, policy.name(), false).add_keys(&hash, &mut all);
+    Plan::new(policy, policy.name(), false).add_keys(&hash, &mut all);
     all.into_iter().map(|key| String::from_utf8(key.into()).unwrap()).collect()
 }
 

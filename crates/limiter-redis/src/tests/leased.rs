@@ -15,7 +15,7 @@ use limiter_test::{
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
 use super::store::{InRedis, Store, drain, states, unique};
-use crate::scripts::{LeaseTerms, Plan, Scripts};
+use crate::scripts::{LeaseTerms, Plan};
 
 const KEY: &str = "key";
 
@@ -24,7 +24,7 @@ fn leasing(store: &Arc<Store>, policy: &Policy) -> InRedis {
 }
 
 fn terms(policy: &Policy) -> Option<LeaseTerms> {
-    Plan::new(Scripts::shared(), policy, policy.name(), true).lease
+    Plan::new(policy, policy.name(), true).lease
 }
 
 #[test]

@@ -296,3 +296,24 @@ async fn a_silent_node_is_not_blamed_on_the_one_that_redirects_to_it() {
     }
     assert_eq!(limiter.counters().short_circuited, 0);
 }
+
+/// The errors of requests in flight named no node.
+#[tokio::test(start_paused = true)]
+async fn errors_name_the_node() {
+    let client = Client::new().await;
+    let limiter = client.limiter("3/min");
+    let in_flight = limiter.in_flight("uploads", 3).unwrap();
+    let (keys, owner, _) = client.place(&limiter, "alice");
+    for key in [&keys[0], &in_flight.stored_key("alice").unwrap()] {
+        client.network.execute(ADDRESSES[owner], &[b"SET", key, b"foreign"]);
+    }
+    let errors = [
+        limiter.check("alice").await.unwrap_err(),
+        in_flight.enter("alice").await.unwrap_err(),
+        in_flight.peek("alice").await.unwrap_err(),
+    ];
+    for error in errors {
+        let error = error.to_string();
+        assert!(error.contains(&format!("Redis at {}: ", ADDRESSES[owner])), "{error}");
+    }
+}

@@ -113,6 +113,17 @@ impl Store {
         }
     }
 
+    /// Returns the output of a future that needs no task.
+    pub(super) fn poll<T>(&self, future: impl Future<Output = T>) -> T {
+        let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
+        for _ in 0..3 {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return output;
+            }
+        }
+        panic!("it waits for a task")
+    }
+
     /// Returns the output of a future, and lets time pass while only the clock can wake it.
     pub(super) fn settle<T>(&self, future: impl Future<Output = T>) -> T {
         let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
@@ -131,15 +142,14 @@ impl Store {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         let mut context = Context::from_waker(&waker);
-        let mut tasks = self.tasks.lock().unwrap();
+        let (mut tasks, mut spawned) = (self.tasks.lock().unwrap(), self.client.spawned());
         loop {
             woken.0.store(false, Ordering::SeqCst);
-            let spawned = self.client.spawned();
-            let has_spawned = !spawned.is_empty();
             tasks.extend(spawned);
             let has_ended =
                 matches!(Pin::new(&mut *tasks).poll_next(&mut context), Poll::Ready(Some(())));
-            if !has_ended && !has_spawned && !woken.0.load(Ordering::SeqCst) {
+            spawned = self.client.spawned();
+            if !has_ended && spawned.is_empty() && !woken.0.load(Ordering::SeqCst) {
                 return;
             }
         }

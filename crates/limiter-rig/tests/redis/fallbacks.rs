@@ -12,8 +12,8 @@ use limiter_rig::{log::Log, server::Server};
 use crate::{builder, connect_here, denied, failures, faults::recover, shared};
 
 /// How each log line about a cause begins.
-const FAILS: &str = "WARN limiter_redis::outage_log: no decision by the store, so checks return errors, or a fallback \
-                     decides them: ";
+const FAILS: &str = "WARN limiter_redis::outage_log: no decision by the store, so requests get errors, or are decided \
+                     without it: ";
 const RECOVERED: &str = "INFO limiter_redis::outage_log: the store decides again";
 
 /// How often a server comes and goes.

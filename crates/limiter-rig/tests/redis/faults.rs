@@ -165,7 +165,7 @@ async fn an_outage_is_logged_once_with_its_cause() {
     }
     let lines = log.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
-    let begin = "WARN limiter_redis::outage_log: no decision by the store, so checks ";
+    let begin = "WARN limiter_redis::outage_log: no decision by the store, so requests ";
     assert!(lines[0].starts_with(begin), "{lines:?}");
 
     server.restart();

@@ -62,8 +62,9 @@ fn a_renewal_that_failed_is_repeated_in_time() {
     assert!(limiter.counters().renewals - renewals <= 1);
 }
 
+/// Its reply did not count, so that the server was not called although it had answered.
 #[test]
-fn renewals_pass_an_open_breaker() {
+fn a_renewal_passes_an_open_breaker_and_its_reply_closes_it() {
     let world = World::new();
     let limiter = world.limiter(1);
     let permit = world.enter(&limiter, "alice");
@@ -72,12 +73,31 @@ fn renewals_pass_an_open_breaker() {
     let failed = world.start(limiter.peek("bob"));
     world.advance(Duration::from_millis(260));
     assert_eq!(failed.take().unwrap().unwrap_err().kind(), ErrorKind::Undetermined);
-    world.calls();
-    world.advance(Duration::from_millis(50));
     let refused = world.ask(limiter.peek("bob")).unwrap_err();
     assert!(refused.to_string().contains("failed recently"), "{refused}");
+    world.calls();
+    world.fate(|_| Fate::Served);
+    world.advance(Duration::from_millis(50));
     assert_eq!(world.calls(), ["renew"]);
+    assert_eq!(world.ask(limiter.peek("bob")).unwrap().held(), 0);
+    assert_eq!(world.events(), ["undetermined", "breaker_opened", "breaker_closed"]);
     assert!(!permit.is_lost());
+}
+
+/// Each call that failed held up the others of its node for a second.
+#[test]
+fn renewals_do_not_wait_for_others_that_fail() {
+    let world = World::cluster();
+    let limiter = world.limiter(1);
+    let names: Vec<_> = (0..30).map(|number| format!("a{number}")).collect();
+    let others: Vec<_> = names.iter().map(|name| world.enter(&limiter, name)).collect();
+    let permit = world.enter(&limiter, "b");
+    for name in &names {
+        let key = String::from_utf8(limiter.stored_key(&**name).unwrap()).unwrap();
+        world.command(&["SET", &key, "foreign"]);
+    }
+    world.advance(40 * SECOND);
+    assert!(!permit.is_lost() && others.iter().all(limiter_core::InFlightPermit::is_lost));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use futures::FutureExt;
 use limiter_core::{ErrorKind, Occupancy, Source};
 
 use super::world::{Fate, World};
+use crate::tests::events::log::Log;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -112,6 +113,7 @@ fn in_a_cluster_each_slot_has_a_call() {
 
 #[test]
 fn a_node_of_a_cluster_behind_a_plain_address_gets_calls_of_one_slot() {
+    let log = Log::start();
     let world = World::new();
     let limiter = world.limiter(10);
     let permits: Vec<_> = ["a", "b"].iter().map(|key| world.enter(&limiter, key)).collect();
@@ -129,6 +131,13 @@ fn a_node_of_a_cluster_behind_a_plain_address_gets_calls_of_one_slot() {
     world.run();
     assert_eq!(world.calls(), ["leave"; 2]);
     assert_eq!(world.members(&limiter, "a") + world.members(&limiter, "b"), 0);
+    assert!(is_logged_once(&log), "{:?}", log.lines());
+}
+
+/// Nothing was logged if requests in flight were the first to be refused.
+fn is_logged_once(log: &Log) -> bool {
+    let lines = log.lines();
+    lines.len() == 1 && lines[0].contains("WARN") && lines[0].contains("use redis-cluster://")
 }
 
 #[test]
@@ -322,6 +331,7 @@ fn permits_that_are_taken_together_are_taken_in_calls_of_32() {
 
 #[test]
 fn a_node_of_a_cluster_behind_a_plain_address_gets_a_call_for_each_permit() {
+    let log = Log::start();
     let world = World::new();
     let limiter = world.limiter(10);
     let mut is_first = true;
@@ -338,4 +348,5 @@ fn a_node_of_a_cluster_behind_a_plain_address_gets_a_call_for_each_permit() {
         world.run();
         world.calls();
     }
+    assert!(is_logged_once(&log), "{:?}", log.lines());
 }

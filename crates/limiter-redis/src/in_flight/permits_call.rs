@@ -1,0 +1,89 @@
+//! Calls that renew permits, or give them back.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use limiter_core::Timestamp;
+
+use super::shared::Shared;
+use crate::{
+    call::operation::Operation,
+    client::{
+        ScriptCall, ScriptClient, ScriptReply,
+        faults::{CallError, Outcome},
+    },
+    context::Settings,
+    events::Events,
+    scripts::{
+        Scripts,
+        in_flight::{PermitId, Renewed, read_permits},
+    },
+};
+
+/// Renews permits, or gives them back, which nobody waits for.
+///
+/// Renewals are sent while the circuit breaker is open, because a permit that is not renewed is lost.
+struct PermitsCall<C: ScriptClient, const RENEWS: bool> {
+    shared: Arc<Shared<C>>,
+    key: Bytes,
+    /// Sorted by their keys.
+    permits: Vec<PermitId>,
+}
+
+impl<C: ScriptClient, const RENEWS: bool> Operation for PermitsCall<C, RENEWS> {
+    type Output = Vec<Result<Renewed, String>>;
+
+    const OUTLIVES_CALLER: bool = true;
+
+    const PASSES_BREAKER: bool = RENEWS;
+
+    fn key(&self) -> &Bytes {
+        &self.key
+    }
+
+    fn events(&self) -> (&Arc<Events>, &str) {
+        self.shared.events()
+    }
+
+    fn within(&self, _: &Settings) -> Duration {
+        self.shared.expiry.call()
+    }
+
+    fn begin(&self) -> ScriptCall {
+        Scripts::shared().of_permits(RENEWS.then_some(self.shared.expiry.0), &self.permits)
+    }
+
+    fn add(&self, _: &mut ScriptCall) {}
+
+    fn is_of_caller(&self) -> bool {
+        false
+    }
+
+    fn read(&self, reply: &ScriptReply, _: Timestamp) -> Option<Self::Output> {
+        read_permits(reply, self.permits.len())
+    }
+}
+
+impl<C: ScriptClient> Shared<C> {
+    /// Renews permits, or gives them back, which are sorted by their keys. Returns what became of each.
+    pub(super) async fn call_for<const RENEWS: bool>(
+        self: &Arc<Self>,
+        permits: impl Iterator<Item = (&Bytes, u64, u32)>,
+    ) -> Outcome<Vec<Result<Renewed, Arc<CallError>>>> {
+        let id = |(key, number, limit): (&Bytes, _, _)| PermitId {
+            key: key.clone(),
+            id: self.ids.id(number),
+            limit,
+        };
+        let permits: Vec<_> = permits.map(id).collect();
+        let keys: Vec<_> = permits.iter().map(|permit| permit.key.clone()).collect();
+        let key = keys.first().cloned().unwrap_or_default();
+        let call = PermitsCall::<C, RENEWS> { shared: Arc::clone(self), key, permits };
+        let replies = self.sender.operate(self.events().1, call).await?;
+        let of_command = |(reply, key): (Result<_, String>, &Bytes)| {
+            let server = || self.sender.server_name(key);
+            reply.map_err(|words| Arc::new(CallError::of_command(&server(), &words)))
+        };
+        Ok(replies.into_iter().zip(&keys).map(of_command).collect())
+    }
+}
