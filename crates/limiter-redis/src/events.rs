@@ -5,11 +5,7 @@ use std::sync::Arc;
 use limiter_core::{Clock, Error, ErrorKind};
 
 use crate::{
-    client::{
-        breaker::Change,
-        circuit_breaker::Watch,
-        faults::{CallError, Fault},
-    },
+    client::{breaker::Change, circuit_breaker::Watch, faults::CallError},
     counters::{Count, Tally},
     observer::ObserverQueue,
     outage_log::OutageLog,
@@ -146,6 +142,13 @@ impl Events {
         }
     }
 
+    /// Counts an operation that the circuit breaker has refused, and logs the outage, if that is not known.
+    #[cold]
+    pub(crate) fn refused(&self, error: &CallError, policy: &str, node: Option<Arc<str>>) {
+        self.tally.short_circuited.add();
+        self.outages.begins((node, Some(error.fault())), policy, error);
+    }
+
     /// Notes that the store has executed an operation under a policy.
     pub(crate) fn replied(&self, policy: &str, node: impl FnOnce() -> Option<Arc<str>>) {
         self.outages.ends(policy, node);
@@ -154,15 +157,17 @@ impl Events {
 
 /// Reports changes of the circuit breaker, and logs why it is open, because calls that it refuses are not events.
 impl Watch for Events {
-    fn breaker(&self, change: Change, node: Option<&Arc<str>>, cause: &str) {
+    fn breaker(&self, change: Change, node: Option<&Arc<str>>, cause: Option<&CallError>) {
         match change {
             Change::Opened => self.report(EventKind::BreakerOpened, &self.name, node.cloned()),
             Change::Closed => self.report(EventKind::BreakerClosed, &self.name, node.cloned()),
             Change::StaysOpen => {}
         }
-        match change {
-            Change::Closed => self.outages.ends(&self.name, || node.cloned()),
-            _ => self.outages.begins((node.cloned(), Some(Fault::NotSent)), &self.name, &cause),
+        match cause {
+            Some(why) => {
+                self.outages.begins((node.cloned(), Some(why.fault())), &self.name, why);
+            }
+            None => self.outages.ends(&self.name, || node.cloned()),
         }
     }
 }

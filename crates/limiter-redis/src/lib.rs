@@ -27,8 +27,8 @@
 //! for customers' own quotas and for reloads.
 //!
 //! Checks by limiters on one connection that are made at the same moment are sent in one call, if there is one server.
-//! Answers can be awaited on any runtime, or none, and are there by their deadline: a process with limiters has a
-//! thread for their timers, besides the thread of its connections.
+//! Limiters share a connection by its clones, or as siblings of one. Answers can be awaited on any runtime, or none, and are
+//! there by their deadline: a process with limiters has a thread for their timers, besides the thread of each connection.
 //!
 //! # Slow and unreachable servers
 //!

@@ -23,7 +23,7 @@ pub(crate) struct OutageLog {
 }
 
 /// Why the store did not execute an operation, each logged by itself: the node of the cluster, and the fault, if the
-/// operation has become a call. While the circuit breaker is open, that is [`Fault::NotSent`].
+/// operation has become a call.
 type Cause = (Option<Arc<str>>, Option<Fault>);
 
 impl OutageLog {

@@ -20,8 +20,6 @@ mod logs;
 mod memory;
 mod models;
 mod noscript;
-#[cfg(feature = "tls")]
-mod options;
 mod planted;
 mod receipts;
 mod replies;

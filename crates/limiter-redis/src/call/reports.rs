@@ -63,7 +63,7 @@ impl<C: ScriptClient> Sender<C> {
         (events, policy): (&Arc<Events>, &str),
         key: &[u8],
     ) {
-        events.tally.short_circuited.add();
+        events.refused(error, policy, self.node_of(key));
         if let Some(kind) = O::failure(error) {
             events.report(kind, policy, self.node_of(key));
         }

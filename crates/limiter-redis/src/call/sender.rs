@@ -183,13 +183,17 @@ impl<C: ScriptClient> Sender<C> {
         requests.sort_by_key(kind);
         while let Some(last) = requests.last().map(kind) {
             let of_others = requests.partition_point(|request| kind(request) < last);
-            let alike = requests.get(of_others..).unwrap_or_default().iter();
-            let most = alike.map(|request| request.operation.max_batch()).min().unwrap_or(1);
+            let mut alike = requests.split_off(of_others);
+            let most = alike.iter().map(|request| request.operation.max_batch()).min();
             // The last ones first, because Tokio runs the task that was spawned last first.
-            match of_others.max(requests.len().saturating_sub(most)) {
-                0 => return self.send(requests).await,
-                start => self.spawn(requests.split_off(start)),
+            while let Some(start) = alike.len().checked_sub(most.unwrap_or(1)).filter(|it| *it > 0)
+            {
+                self.spawn(alike.split_off(start));
             }
+            if requests.is_empty() {
+                return self.send(alike).await;
+            }
+            self.spawn(alike);
         }
     }
 

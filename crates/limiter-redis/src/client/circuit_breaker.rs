@@ -67,8 +67,8 @@ const SERVERS: usize = 32;
 /// What learns of changes, such as the events of a limiter.
 pub(crate) trait Watch: Send + Sync {
     /// Called for each change, and again for each call that fails while the breaker is open, with the address of the
-    /// server if there are several, and the cause.
-    fn breaker(&self, change: Change, node: Option<&Arc<str>>, cause: &str);
+    /// server if there are several, and the error of the call.
+    fn breaker(&self, change: Change, node: Option<&Arc<str>>, cause: Option<&CallError>);
 }
 
 #[derive(Default)]
@@ -184,33 +184,37 @@ impl CircuitBreaker {
         };
         let breaker = &self.at(server.as_ref()).breaker;
         let Some(error) = failed else {
-            return self.changed(breaker.replied(), server.as_ref(), "");
+            return self.changed(breaker.replied(), server.as_ref(), None);
         };
-        let (now, cause) = (self.0.clock.now(), error.to_string());
+        let now = self.0.clock.now();
         match &error.called {
             // The server that has the key has replied, by naming the other one.
             Some(called) => {
-                self.changed(breaker.replied(), server.as_ref(), "");
+                self.changed(breaker.replied(), server.as_ref(), None);
                 let change = self.at(Some(called)).breaker.failed_now(now);
-                self.changed(change, Some(called), &cause);
+                self.changed(change, Some(called), Some(error));
             }
             // However long it waited for a connection.
             None if error.fault() == Fault::NotSent => {
-                self.changed(breaker.failed_now(now), server.as_ref(), &cause);
+                self.changed(breaker.failed_now(now), server.as_ref(), Some(error));
             }
-            None => self.changed(breaker.failed(*pass, now), server.as_ref(), &cause),
+            None => self.changed(breaker.failed(*pass, now), server.as_ref(), Some(error)),
         }
     }
 
-    fn changed(&self, change: Option<Change>, server: Option<&(usize, Arc<str>)>, cause: &str) {
+    fn changed(
+        &self,
+        change: Option<Change>,
+        server: Option<&(usize, Arc<str>)>,
+        cause: Option<&CallError>,
+    ) {
         let Some(change) = change else { return };
         match change {
             Change::Opened => _ = self.0.open.fetch_add(1, Relaxed),
             Change::Closed => _ = self.0.open.fetch_sub(1, Relaxed),
             Change::StaysOpen => {}
         }
-        let is_open = change != Change::Closed;
-        self.at(server).cause.store(is_open.then(|| Arc::new(cause.to_owned())));
+        self.at(server).cause.store(cause.map(|cause| Arc::new(cause.to_string())));
         let watchers = self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         let all: Vec<_> = watchers.all.iter().filter_map(Weak::upgrade).collect();
         // A watcher may log, and a subscriber of logs may use a limiter.

@@ -45,11 +45,11 @@ const PING_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// second, or about every half second if nothing comes back at all. A connection without any reply for
 /// one second is replaced. The limiters on it log an outage, and its end.
 ///
-/// All connections of a process run on one thread, so no check waits for a worker of the caller's runtime
-/// that is busy. A connection to the same address with the same options is the same one: 20 limiters on one
-/// server have one thread and one socket. The socket is closed when the last clone and the last limiter on it
-/// are dropped, and the thread ends with the last connection. Log lines come from that thread, so a subscriber
-/// has to be the global one to receive them.
+/// A connection runs on a thread of its own, so no check waits for a worker of the caller's runtime that is busy. Clones
+/// share it: make one for all limiters on a server, and each limiter by [`Builder::build_on`](crate::Builder::build_on)
+/// with a clone, so that they share its thread, its socket, its batches and its circuit breaker. It is closed, and the
+/// thread ends, when the last clone and the last limiter on it are dropped. Log lines come from that thread, so a
+/// subscriber has to be the global one to receive them.
 ///
 /// A process that forks must make its connections and limiters after the fork, because the child has no thread
 /// that runs those from before.
@@ -69,9 +69,6 @@ pub async fn connect(url: &str) -> Result<Connection, Error> {
 }
 
 /// Returns a connection as [`connect`] does, with options that an address can't contain.
-///
-/// Options are the same if they are equal, except that TLS settings are the same only in clones of one
-/// [`ConnectOptions`].
 ///
 /// ```no_run
 /// use limiter_redis::{ConnectOptions, connect_with};
@@ -93,8 +90,7 @@ pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connect
     if options.required_within.is_none() {
         link.connected(PATIENCE).await;
     }
-    timers::start()?;
-    let connection = Connection(link);
+    let connection = Connection(Arc::new(link));
     if let Some(within) = options.required_within {
         connection.require(within).await.map_err(|error| {
             let message = format!(
@@ -289,7 +285,7 @@ impl ScriptClient for Connection {
     }
 
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
-        timers::sleep(time)
+        timers::sleep(&self.0.timers, time)
     }
 
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
@@ -297,7 +293,7 @@ impl ScriptClient for Connection {
     }
 
     fn store(&self) -> Option<String> {
-        Some(self.0.identity.store.clone())
+        Some(self.0.store.clone())
     }
 
     fn server_of(&self, key: &[u8]) -> Option<(usize, Arc<str>)> {

@@ -1,10 +1,6 @@
-//! The thread that runs connections.
+//! What runs a connection.
 
-use std::{
-    io,
-    sync::{Arc, mpsc},
-    thread,
-};
+use std::{io, sync::mpsc, thread};
 
 use limiter_core::{Error, ErrorKind};
 use tokio::{
@@ -19,7 +15,7 @@ use tokio::{
 /// without optimization, and more with it. Scripts reply with two.
 const STACK: usize = 128 << 20;
 
-/// The runtime of connections: a thread that ends when the driver is dropped, or a runtime of the caller.
+/// The runtime of a connection: a thread that ends when the driver is dropped, or a runtime of the caller.
 ///
 /// On a runtime of the caller, a call may wait for a busy worker, because Tokio does not steal the task
 /// that a worker has woken last. `busy.rs` of limiter-rig shows that it
@@ -33,7 +29,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Starts the thread.
-    pub(crate) fn start() -> Result<Arc<Self>, Error> {
+    pub(crate) fn start() -> Result<Self, Error> {
         let failed = |error: io::Error| {
             let message = format!("can't start the thread of a Redis connection: {error}");
             Error::new(ErrorKind::Unavailable, message).with_source(error)
@@ -50,12 +46,12 @@ impl Driver {
             return Err(failed(error));
         }
         drop(give.send(runtime));
-        Ok(Arc::new(Self { runtime: handle, _alive: Some(alive) }))
+        Ok(Self { runtime: handle, _alive: Some(alive) })
     }
 
     /// Returns the driver of a connection on `runtime`.
-    pub(crate) fn on(runtime: Handle) -> Arc<Self> {
-        Arc::new(Self { runtime, _alive: None })
+    pub(crate) const fn on(runtime: Handle) -> Self {
+        Self { runtime, _alive: None }
     }
 
     pub(crate) fn runtime(&self) -> &Handle {

@@ -1,15 +1,12 @@
-//! Connections by address and options, each on the thread that runs it.
+//! A connection, and what runs it.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use limiter_core::{Error, SystemClock};
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
 use super::{
-    address::{Address, Identity, Servers},
+    address::{Address, Servers},
     circuit_breaker::CircuitBreaker,
     cluster::routing::Cluster,
     driver::Driver,
@@ -18,16 +15,19 @@ use super::{
     node::Node as _,
     options::ConnectOptions,
     sentinels::Sentinels,
+    timers,
 };
 
 /// A connection, and the thread that runs it.
 pub(crate) struct Link {
     /// The address without users and passwords.
     pub(crate) url: Arc<str>,
-    pub(crate) identity: Identity,
-    options: ConnectOptions,
+    /// The servers and the database, which have the states.
+    pub(crate) store: String,
     pub(crate) topology: Topology,
-    pub(crate) driver: Arc<Driver>,
+    pub(crate) driver: Driver,
+    /// Runs the timers of callers.
+    pub(crate) timers: Handle,
     pub(crate) breaker: CircuitBreaker,
 }
 
@@ -39,44 +39,19 @@ pub(crate) enum Topology {
     Cluster(Arc<Cluster<NodeSettings>>),
 }
 
-/// The links of the process on the thread that they share, while a connection uses them.
-static SHARED: Mutex<Vec<Weak<Link>>> = Mutex::new(Vec::new());
-
 impl Link {
-    /// Returns a link to the servers at `url`: on the runtime of its options, or the one that connections share.
-    pub(crate) fn to(url: &str, options: &ConnectOptions) -> Result<Arc<Self>, Error> {
+    /// Returns a link to the servers at `url`: on the runtime of its options, or on a thread of its own.
+    pub(crate) fn to(url: &str, options: &ConnectOptions) -> Result<Self, Error> {
         let address = Address::parse(url, options)?;
-        match &options.runtime {
-            Some(runtime) => {
-                Ok(Arc::new(Self::start(address, options, Driver::on(runtime.clone()))))
-            }
-            None => Self::shared(address, options),
-        }
+        let driver = match &options.runtime {
+            Some(runtime) => Driver::on(runtime.clone()),
+            None => Driver::start()?,
+        };
+        Ok(Self::start(address, options, driver, timers::start()?))
     }
 
-    /// Returns the link that connections to one address share, on the thread that links share.
-    fn shared(address: Address, options: &ConnectOptions) -> Result<Arc<Self>, Error> {
-        let identity = address.identity();
-        // Dropped after the lock is released.
-        let mut running = Vec::new();
-        // No operation under the lock can leave it half done.
-        let mut links = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        links.retain(|link| link.strong_count() > 0);
-        running.extend(links.iter().filter_map(Weak::upgrade));
-        let is_same =
-            |link: &&Arc<Self>| link.identity == identity && link.options.is_same(options);
-        if let Some(link) = running.iter().find(is_same) {
-            return Ok(Arc::clone(link));
-        }
-        let thread = running.first().map(|link| Arc::clone(&link.driver));
-        let driver = thread.map_or_else(Driver::start, Ok)?;
-        let link = Arc::new(Self::start(address, options, driver));
-        links.push(Arc::downgrade(&link));
-        Ok(link)
-    }
-
-    fn start(address: Address, options: &ConnectOptions, driver: Arc<Driver>) -> Self {
-        let identity = address.identity();
+    fn start(address: Address, options: &ConnectOptions, driver: Driver, timers: Handle) -> Self {
+        let store = address.store();
         let Address { servers, config, sentinel_config, url } = address;
         let ConnectOptions { name, provider, silence, .. } = options;
         let mut settings = NodeSettings {
@@ -106,8 +81,7 @@ impl Link {
         };
         let silence = silence.unwrap_or(CircuitBreaker::DEFAULT_SILENCE);
         let breaker = CircuitBreaker::of(silence, Arc::new(SystemClock::new()));
-        let (url, options) = (url.into(), options.clone());
-        Self { url, identity, options, topology, driver, breaker }
+        Self { url: url.into(), store, topology, driver, timers, breaker }
     }
 
     /// Waits until it is connected, for `within` at most.

@@ -27,7 +27,6 @@ pub struct ConnectOptions {
     pub(crate) silence: Option<Duration>,
     /// How long a connection may take that has to be made.
     pub(crate) required_within: Option<Duration>,
-    /// Configurations can't be compared, but clones of these options have the same one.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Arc<fred::types::config::TlsConnector>>,
 }
@@ -42,12 +41,12 @@ impl ConnectOptions {
         Self::default()
     }
 
-    /// Runs the connection on `runtime` instead of the thread that connections share.
+    /// Runs the connection on `runtime` instead of a thread of its own.
     ///
     /// This saves two thread switches a check. But a check may then miss its deadline because a task of that
     /// runtime keeps a worker thread busy, and the connection ends with the runtime.
     /// A server that sends a reply nested thousands of levels deep overflows the stack of a worker
-    /// thread. No other connection shares this one, except clones.
+    /// thread.
     #[must_use]
     pub fn with_runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
@@ -68,7 +67,7 @@ impl ConnectOptions {
     /// It is called for each connection that is made, and every `renewal` for those that exist, which then
     /// send `AUTH` and lose no call. Choose a `renewal` well within the life of a token. If it fails, a
     /// connection that exists keeps its credentials, which is logged at WARN. It runs on the thread of the
-    /// connections, so it must not block, and has half a second when a connection is made: tokens from a
+    /// connection, so it must not block, and has half a second when a connection is made: tokens from a
     /// slow service are best fetched ahead.
     ///
     /// ```
@@ -168,48 +167,5 @@ impl ConnectOptions {
             ));
         }
         Ok(())
-    }
-
-    /// Returns whether connections to one address with these options are the same. It does not compare what
-    /// connections that nothing shares have, and whether a connection is required.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        #[cfg(feature = "tls")]
-        if self.tls.as_ref().map(Arc::as_ptr) != other.tls.as_ref().map(Arc::as_ptr) {
-            return false;
-        }
-        let provider = |options: &Self| options.provider.as_ref().map(Arc::as_ptr);
-        provider(self) == provider(other)
-            && self.name == other.name
-            && self.silence == other.silence
-            && self.server == other.server
-            && self.sentinel == other.sentinel
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_with_another_setting_differ() {
-        let default = ConnectOptions::new();
-        let credentials = default.clone().with_credentials("alice", "secret");
-        let fetch = || async { Ok(("alice".to_owned(), "secret".to_owned())) };
-        let provided = || default.clone().with_credential_provider(Duration::MAX, fetch);
-        let all = [
-            default.clone(),
-            provided(),
-            provided(),
-            default.clone().with_name("orders"),
-            default.clone().with_silence(Duration::from_secs(1)),
-            default.clone().with_sentinel_credentials("alice", "secret"),
-            default.with_credentials("alice", "other"),
-            credentials,
-        ];
-        for (index, options) in all.iter().enumerate() {
-            for (other_index, other) in all.iter().enumerate() {
-                assert_eq!(options.is_same(&other.clone()), index == other_index);
-            }
-        }
     }
 }

@@ -7,47 +7,20 @@
 use std::{
     future::{Future, pending},
     io,
-    mem::ManuallyDrop,
-    sync::{Arc, Mutex, PoisonError, mpsc},
-    thread::{self, JoinHandle},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Mutex, PoisonError, mpsc},
+    thread,
     time::Duration,
 };
 
-use arc_swap::ArcSwapOption;
 use limiter_core::{Error, ErrorKind};
 use tokio::{
     runtime::{Builder, Handle},
     time,
 };
 
-/// Started for the first connection, and anew if the thread ended by a panic. A check takes no lock to read it.
-static TIMERS: ArcSwapOption<Timers> = ArcSwapOption::const_empty();
-
-/// Locked while the thread is started.
-static START: Mutex<()> = Mutex::new(());
-
-struct Timers {
-    runtime: Handle,
-    thread: JoinHandle<()>,
-}
-
-impl Timers {
-    fn start() -> io::Result<Self> {
-        let (send, receive) = mpsc::channel();
-        let run = move || match Builder::new_current_thread().enable_time().build() {
-            Ok(runtime) => {
-                // If a caller's waker panics, the thread ends. Timers that then exist must not panic as well.
-                let runtime = ManuallyDrop::new(runtime);
-                drop(send.send(Ok(runtime.handle().clone())));
-                runtime.block_on(pending::<()>());
-            }
-            Err(error) => drop(send.send(Err(error))),
-        };
-        let thread = thread::Builder::new().name("limiter-timers".to_owned()).spawn(run)?;
-        let runtime = receive.recv().map_err(io::Error::other)??;
-        Ok(Self { runtime, thread })
-    }
-}
+/// Started for the first connection. Connections keep the handle.
+static TIMERS: Mutex<Option<Handle>> = Mutex::new(None);
 
 /// Starts the thread unless it runs.
 ///
@@ -55,38 +28,36 @@ impl Timers {
 ///
 /// [`ErrorKind::Unavailable`] if the system starts no thread.
 pub(crate) fn start() -> Result<Handle, Error> {
-    if let Some(runtime) = running() {
-        return Ok(runtime);
+    // No operation under the lock can leave it half done.
+    let mut timers = TIMERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = &*timers {
+        return Ok(handle.clone());
     }
-    let _lock = START.lock().unwrap_or_else(PoisonError::into_inner);
-    // Another caller may have started it.
-    if let Some(runtime) = running() {
-        return Ok(runtime);
-    }
-    let started = Timers::start().map_err(|error| {
+    let handle = spawn().map_err(|error| {
         Error::new(ErrorKind::Unavailable, "can't start the thread of timers").with_source(error)
     })?;
-    let runtime = started.runtime.clone();
-    TIMERS.store(Some(Arc::new(started)));
-    Ok(runtime)
+    *timers = Some(handle.clone());
+    Ok(handle)
 }
 
-/// Returns the runtime of the thread, if that runs.
-fn running() -> Option<Handle> {
-    let timers = TIMERS.load();
-    timers.as_ref().filter(|timers| !timers.thread.is_finished()).map(|it| it.runtime.clone())
-}
-
-/// Returns a future that is ready after `time`, which need not be polled on a Tokio runtime. It is ready at once if
-/// the thread ended by a panic and the system starts no other.
-pub(crate) fn sleep(time: Duration) -> impl Future<Output = ()> + Send + 'static {
-    let sleep = start().ok().map(|runtime| {
-        let _context = runtime.enter();
-        time::sleep(time)
-    });
-    async move {
-        if let Some(sleep) = sleep {
-            sleep.await;
+fn spawn() -> io::Result<Handle> {
+    let (send, receive) = mpsc::channel();
+    let run = move || match Builder::new_current_thread().enable_time().build() {
+        Ok(runtime) => {
+            drop(send.send(Ok(runtime.handle().clone())));
+            loop {
+                // A caller's waker may panic.
+                drop(catch_unwind(AssertUnwindSafe(|| runtime.block_on(pending::<()>()))));
+            }
         }
-    }
+        Err(error) => drop(send.send(Err(error))),
+    };
+    thread::Builder::new().name("limiter-timers".to_owned()).spawn(run)?;
+    receive.recv().map_err(io::Error::other)?
+}
+
+/// Returns a future that is ready after `time`, which need not be polled on a Tokio runtime.
+pub(crate) fn sleep(timers: &Handle, time: Duration) -> impl Future<Output = ()> + Send + 'static {
+    let _context = timers.enter();
+    time::sleep(time)
 }

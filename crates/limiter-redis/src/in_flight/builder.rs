@@ -123,8 +123,8 @@ impl RedisInFlightBuilder {
         self
     }
 
-    /// Returns the limiter on the server at `url`. Limiters on one address share a connection: see
-    /// [`connect`](crate::connect()).
+    /// Returns the limiter on the server at `url`, on a connection of its own. For several limiters, make one by
+    /// [`connect`](crate::connect()), and use [`build_on`](Self::build_on) with its clones.
     ///
     /// # Errors
     ///

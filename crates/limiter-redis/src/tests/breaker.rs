@@ -169,7 +169,7 @@ fn each_change_is_returned_to_one_of_many_threads() {
 struct Watcher(Mutex<Vec<Change>>);
 
 impl Watch for Watcher {
-    fn breaker(&self, change: Change, _: Option<&Arc<str>>, _: &str) {
+    fn breaker(&self, change: Change, _: Option<&Arc<str>>, _: Option<&CallError>) {
         self.0.lock().unwrap().push(change);
     }
 }

@@ -37,6 +37,10 @@ fn node() -> Option<Arc<str>> {
     Some(NODE.into())
 }
 
+fn broken(more: &str) -> CallError {
+    CallError::new(Fault::NoReply, format!("it broke{more}"))
+}
+
 #[test]
 fn each_event_is_counted_and_reported_once_with_policy_and_node() {
     let (send, seen) = mpsc::channel();
@@ -49,8 +53,8 @@ fn each_event_is_counted_and_reported_once_with_policy_and_node() {
     let spawn = Box::new(move |task| drop(handle.spawn_blocking(task)));
     let queue = ObserverQueue::new(Arc::new(observer), spawn);
     let events = Events::new("api", Some(queue), Arc::new(SystemClock::new()));
-    events.breaker(Change::Opened, node().as_ref(), "it broke");
-    events.breaker(Change::Closed, node().as_ref(), "");
+    events.breaker(Change::Opened, node().as_ref(), Some(&broken("")));
+    events.breaker(Change::Closed, node().as_ref(), None);
     for kind in [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected] {
         let error = Error::new(kind, "it broke");
         events.report(EventKind::StoreError(error), "premium", node());
@@ -118,13 +122,13 @@ fn an_outage_is_a_warning_with_its_cause_and_its_end_is_information() {
     let events = Events::new("api", None, Arc::new(SystemClock::new()));
     events.report(EventKind::DecidedLocally, "api", None);
     for _ in 0..100 {
-        events.breaker(Change::Opened, node().as_ref(), "it broke");
-        events.breaker(Change::StaysOpen, node().as_ref(), "it broke again");
-        events.breaker(Change::Closed, node().as_ref(), "");
+        events.breaker(Change::Opened, node().as_ref(), Some(&broken("")));
+        events.breaker(Change::StaysOpen, node().as_ref(), Some(&broken(" again")));
+        events.breaker(Change::Closed, node().as_ref(), None);
     }
     // Another breaker is logged by itself.
     let other = format!("{NODE}0").into();
-    events.breaker(Change::Opened, Some(&other), "it broke");
+    events.breaker(Change::Opened, Some(&other), Some(&broken("")));
     let lines = log.lines();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, begin) in lines.iter().zip([

@@ -135,7 +135,7 @@ async fn the_first_failure_is_logged_with_its_consequence_once() {
     }
     let lines = log.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
-    let consequence = "checks return errors, or a fallback decides them";
+    let consequence = "requests get errors, or are decided without it";
     for part in [consequence, "WARN", "Connection refused", "policy=\"test\""] {
         assert!(lines[0].contains(part), "{part}: {lines:?}");
     }

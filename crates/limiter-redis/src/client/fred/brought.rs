@@ -42,6 +42,8 @@ use crate::client::{
 pub struct FredClient {
     pool: Pool,
     runtime: Handle,
+    /// Runs the timers of callers.
+    timers: Handle,
     breaker: CircuitBreaker,
 }
 
@@ -51,7 +53,8 @@ impl FredClient {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`] if the client is one for a cluster, because such a client returns replies
-    /// to the wrong callers while slots are migrated, or if there is no Tokio runtime.
+    /// to the wrong callers while slots are migrated, or if there is no Tokio runtime. [`ErrorKind::Unavailable`] if the
+    /// system starts no thread.
     pub fn of_client(client: Client) -> Result<Self, Error> {
         let pool = Pool::from_clients(vec![client]).map_err(|error| invalid(error.details()))?;
         Self::of_pool(pool)
@@ -71,7 +74,7 @@ impl FredClient {
         }
         let runtime = Handle::try_current()
             .map_err(|_| invalid("there is no Tokio runtime; call this from the client's"))?;
-        Ok(Self { pool, runtime, breaker: CircuitBreaker::default() })
+        Ok(Self { pool, runtime, timers: timers::start()?, breaker: CircuitBreaker::default() })
     }
 }
 
@@ -96,7 +99,7 @@ impl ScriptClient for FredClient {
     }
 
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
-        timers::sleep(time)
+        timers::sleep(&self.timers, time)
     }
 
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
