@@ -24,7 +24,7 @@ use limiter_test::fake::Fake;
 use limiter_tower::{
     Answers, RateLimitLayer, Rule,
     headers::Headers,
-    key::FixedKey,
+    key::{FixedKey, KeyExtractor},
     rule::{Keep, Wait},
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -38,6 +38,11 @@ fn builder(policy: Policy) -> Builder {
 
 async fn limiter(server: &Server, policy: Policy) -> Limiter {
     builder(policy).connect(&server.url()).await.unwrap()
+}
+
+/// Returns the key of one client, which sends all requests.
+fn alice() -> impl KeyExtractor {
+    FixedKey::new("alice").verified()
 }
 
 fn everyone() -> FixedKey {
@@ -201,8 +206,8 @@ async fn rules_of_siblings_and_a_block_are_one_call() {
     let all = users.sibling(&Policy::fixed_window("all", Quota::per_day(9))).unwrap();
     let tokens = users.sibling(&Policy::gcra("tokens", Quota::per_day(9_000))).unwrap();
     let layer = RateLimitLayer::all([
-        Rule::new(users, FixedKey::new("alice")).block(Block::after(100)).unwrap(),
-        Rule::new(tokens, FixedKey::new("alice")).cost(|_| Cost::of(1_200)),
+        Rule::new(users, alice()).block(Block::after(100)).unwrap(),
+        Rule::new(tokens, alice()).cost(|_| Cost::of(1_200)),
         Rule::new(all, everyone()),
     ]);
     let service = layer.layer(service_fn(respond));
@@ -227,14 +232,14 @@ async fn processes_share_a_block_and_a_reset_lifts_it() {
         let connection = connect_with(&server.url(), &options).await.unwrap();
         let limiter = builder(Policy::gcra("login", Quota::per_day(2))).denial_cache(0);
         let limiter = limiter.build_on(connection).unwrap();
-        rules.push(Rule::new(limiter, everyone()).block(block).unwrap());
+        rules.push(Rule::new(limiter, alice()).block(block).unwrap());
     }
     let service = |rule: &Rule| RateLimitLayer::all([rule.clone()]).layer(service_fn(respond));
     let [one, other] = &[service(&rules[0]), service(&rules[1])];
     for (service, expected) in [(one, 200), (other, 200), (one, 429), (other, 429), (one, 429)] {
         assert_eq!(status(service).await, expected);
     }
-    let key = "everyone".into();
+    let key = "alice".into();
     for rule in &rules {
         until_blocked(rule, &key).await;
         assert!(rule.blocked_for(&key).await.unwrap() > Duration::from_secs(290));

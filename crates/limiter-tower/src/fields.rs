@@ -59,6 +59,10 @@ struct LimitFields {
     burst: u64,
     /// Whether permits recover one by one, at the quota's rate.
     is_continuous: bool,
+    /// Whether all permits recover at the end of a window that the first charge opens.
+    is_fixed: bool,
+    /// The longest time until a charge does not count any more, where permits don't recover one by one.
+    reset: Duration,
 }
 
 impl Fields {
@@ -106,16 +110,18 @@ impl Fields {
         let usage = decision.usage();
         let remaining = usage.remaining().saturating_add(charged).saturating_sub(kept);
         let remaining = remaining.min(usage.burst());
-        let limit = self.limits.get(usage.limit_index()).filter(|limit| limit.is_continuous);
-        let reset_after = match limit {
+        let reset_after = match self.limits.get(usage.limit_index()) {
             _ if remaining == usage.burst() => Duration::ZERO,
-            Some(limit) => {
+            Some(limit) if limit.is_continuous => {
                 let nanos = |permits, up| Duration::from_nanos(limit.nanos_of(permits, up));
                 let back = nanos(charged.saturating_sub(kept), false);
                 let more = nanos(kept.saturating_sub(charged), true);
                 usage.reset_after().saturating_sub(back).saturating_add(more)
             }
-            None => usage.reset_after(),
+            // A window that was open ends when it did before.
+            Some(limit) if limit.is_fixed && !usage.reset_after().is_zero() => usage.reset_after(),
+            Some(limit) if kept > charged => usage.reset_after().max(limit.reset),
+            _ => usage.reset_after(),
         };
         let usage =
             Usage::new(usage.burst(), remaining, reset_after).with_limit_index(usage.limit_index());
@@ -133,7 +139,16 @@ impl LimitFields {
             }
             _ => quota.burst(),
         };
+        let reset = match limit.algorithm() {
+            Algorithm::SlidingCounter => 2 * quota.window(),
+            Algorithm::SubWindows(slots) => quota.window() + quota.window() / slots.number(),
+            _ => quota.window(),
+        };
+        let is_fixed =
+            matches!(limit.algorithm(), Algorithm::FixedWindow | Algorithm::AlignedWindow);
         Self {
+            is_fixed,
+            reset,
             name: string(limit.name()).into_boxed_str(),
             permits: quota.permits(),
             window: quota.window(),

@@ -74,7 +74,9 @@ pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
     body += &format!("\"title\":{},\"status\":{status}", json_string(title));
     if let Some(seconds) = refusal.retry_after_seconds() {
         body += &format!(",\"retry-after\":{seconds}");
-    } else if refusal.never_fits() || !matches!(refusal.reason(), Reason::Quota(_)) {
+    } else if refusal.never_fits()
+        || !matches!(refusal.reason(), Reason::Quota(_)) && !refusal.is_hidden()
+    {
         body += &format!(",\"detail\":{}", json_string(&refusal.message()));
     }
     // The limit that refused has the name of its member in `RateLimit`.

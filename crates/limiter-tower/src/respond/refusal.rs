@@ -167,7 +167,7 @@ impl Refused {
     }
 
     /// Returns whether clients must not see which limit has refused the request: then all refusals are alike.
-    fn is_hidden(&self) -> bool {
+    pub(super) fn is_hidden(&self) -> bool {
         let is_hidden = |disclosure| disclosure == Disclosure::None;
         self.all_decisions().is_some()
             && self.decisions().all(|it| is_hidden(it.disclosure))

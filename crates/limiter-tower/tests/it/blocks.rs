@@ -153,3 +153,18 @@ fn a_rule_with_the_name_of_anothers_block_is_refused() {
     let other = Rule::new(limiter("api-block", 1).0, ClientIp::peer());
     drop(RateLimitLayer::all([blocking, other]));
 }
+
+#[tokio::test]
+async fn the_refusal_that_starts_a_block_announces_it() {
+    let (limiter, _) = limiter("api", 2);
+    let rule = Rule::new(limiter, ClientIp::peer()).block(block()).unwrap();
+    let service = RateLimitLayer::all([rule]).layer(service_fn(hello));
+    let mut waits = Vec::new();
+    for _ in 0..6 {
+        let response = send(&service, request_from("192.0.2.1")).await;
+        waits.push(header(response.headers(), "retry-after").map(str::to_owned));
+    }
+    let waits: Vec<_> = waits.iter().flatten().collect();
+    // 30 s until a permit recovers; the third refusal starts the block.
+    assert_eq!(waits, ["30", "30", "300", "300"]);
+}

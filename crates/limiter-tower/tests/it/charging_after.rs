@@ -180,3 +180,27 @@ async fn the_later_of_settle_and_charge_after_applies() {
         assert_eq!(used(&limiter), left);
     }
 }
+
+/// What is charged after the response is announced with the wait that the next request has.
+#[tokio::test]
+async fn under_a_window_the_fields_announce_its_end() {
+    for limit in [
+        "1/h by fixed-window",
+        "1/h by sliding-log",
+        "1/h by sliding-counter",
+        "1/h by sub-windows 60 slots",
+    ] {
+        let (limiter, clock) = limiter_of(Policy::parse("failures", limit).unwrap());
+        let service = layer_of([for_all(limiter).charge_after(failures)]);
+        let service = service.layer(service_fn(respond));
+        let charged = send(&service, wrong()).await;
+        let announced = header(charged.headers(), "ratelimit").unwrap();
+        let seconds: u64 = announced.split_once(";t=").unwrap().1.parse().unwrap();
+        assert!(announced.starts_with(r#""failures";r=0;t="#), "{limit}: {announced}");
+        let refused = send(&service, wrong()).await;
+        let wait = header(refused.headers(), "retry-after").unwrap().parse().unwrap();
+        assert!((3_600..=2 * 3_600).contains(&seconds) && seconds >= wait, "{limit}: {announced}");
+        clock.advance(std::time::Duration::from_secs(seconds));
+        assert_eq!(send(&service, wrong()).await.status(), 401, "{limit}");
+    }
+}

@@ -265,3 +265,35 @@ fn what_is_asked_in_a_handler_is_counted_as_in_a_layer() {
     let durations = &recorded["ratelimit_check_duration_seconds policy=bytes store=memory"];
     assert_eq!(durations.len(), 5);
 }
+
+#[tokio::test]
+async fn a_handler_has_the_observer_the_fields_and_the_response_of_a_layer() {
+    let seen: std::sync::Arc<std::sync::Mutex<Vec<_>>> = std::sync::Arc::default();
+    let events = std::sync::Arc::clone(&seen);
+    let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(1))).0;
+    let rule = by_address(limiter).observe(move |event| {
+        events.lock().unwrap().push((event.outcome.name(), event.head.path().to_owned()));
+    });
+    let mut request = request_from("192.0.2.1");
+    *request.uri_mut() = "/search".parse().unwrap();
+    rule.ask(&request).await.unwrap();
+    let refused = rule.ask(&request).await.unwrap_err();
+    let expected = [("allowed", "/search".to_owned()), ("denied", "/search".to_owned())];
+    assert_eq!(*seen.lock().unwrap(), expected);
+
+    let answers = Answers::new().refuse_with(problem_json).grpc();
+    let response = answers.respond(&request, &refused);
+    assert_eq!(header(response.headers(), "ratelimit"), Some(r#""api";r=0;t=3600"#));
+    assert_eq!(header(response.headers(), "content-type"), Some("application/problem+json"));
+    *request.method_mut() = http::Method::POST;
+    request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+    let of_layer = answers.respond(&request, &refused);
+    let status = tonic::Status::from(refused);
+    let expected = tonic::Status::from_header_map(of_layer.headers()).unwrap();
+    assert_eq!(
+        (status.code(), status.message()),
+        (tonic::Code::ResourceExhausted, "rate limit exceeded")
+    );
+    assert_eq!(status.details(), expected.details());
+    assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "3600000");
+}

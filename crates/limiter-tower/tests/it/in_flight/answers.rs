@@ -212,3 +212,34 @@ async fn a_closure_that_refuses_reads_why() {
     let [_admitted, refused] = both(&layer).await;
     assert_eq!(text_of(refused).await, "1 of 1");
 }
+
+/// Behind `Disclosure::None`, no client learns whether a rate or a limit in flight has refused it.
+#[tokio::test]
+async fn an_undisclosed_limit_answers_as_an_undisclosed_rate() {
+    let answers = Answers::new().refuse_with(problem_json).grpc();
+    let secret = Disclosure::None;
+    let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(1))).0;
+    let rate = for_all(limiter).disclose(secret);
+    let rate = limiter_tower::RateLimitLayer::all([rate]);
+    let uploads = InFlightLayer::all([rule(1).0.disclose(secret)]);
+    for answers in [Answers::new(), answers] {
+        let rate = rate.clone().answers(answers.clone()).any_body();
+        let rate = rate.layer(tower::service_fn(two_frames));
+        let uploads = behind_layer(&uploads.clone().answers(answers), two_frames);
+        let _held = send(&uploads).await;
+        for content_type in ["application/grpc", "text/plain"] {
+            let mut request = Request::new(Body::default());
+            *request.method_mut() = Method::POST;
+            request.headers_mut().insert("content-type", content_type.parse().unwrap());
+            let _ = rate.clone().oneshot(request.clone()).await.unwrap();
+            let by_rate = rate.clone().oneshot(request.clone()).await.unwrap();
+            let in_flight = uploads.clone().oneshot(request).await.unwrap();
+            assert_eq!(
+                (by_rate.status(), by_rate.headers()),
+                (in_flight.status(), in_flight.headers())
+            );
+            let by_rate = by_rate.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(by_rate, in_flight.into_body().collect().await.unwrap().to_bytes());
+        }
+    }
+}

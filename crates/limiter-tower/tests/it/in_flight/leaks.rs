@@ -291,3 +291,26 @@ async fn work_ends_before_its_permit_is_given_back() {
     drop(service.oneshot(Request::new(Body::default())).await.unwrap());
     assert_eq!((at_drop.recv().unwrap(), rule.held()), (1, 0));
 }
+
+/// A server reads all of a body that is one piece at once, whether or not its client reads.
+#[tokio::test]
+async fn a_last_piece_holds_the_permit_until_it_is_written() {
+    for (length, held) in [(16 * 1024, 0), (16 * 1024 + 1, 1)] {
+        let (rule, counter) = rule(1);
+        let service = behind(&rule, move |_| async move {
+            Ok(Response::new(stream([Some(Frame::data(vec![b'a'; length].into()))])))
+        });
+        let mut body = send(&service).await.into_body();
+        let Poll::Ready(Some(Ok(frame))) = next(&mut body) else { panic!("a frame") };
+        assert!(http_body::Body::is_end_stream(&body));
+        drop(body);
+        let bytes = frame.into_data().unwrap();
+        assert_eq!((bytes.len(), counter.held()), (length, held));
+        // A part of it is still to be written.
+        let rest = bytes.slice(1..);
+        drop(bytes);
+        assert_eq!(counter.held(), held);
+        drop(rest);
+        assert_eq!((counter.held(), rule.held()), (0, 0));
+    }
+}
