@@ -72,10 +72,3 @@ pub(crate) const fn pace(limit: &Limit) -> Option<u64> {
         _ => None,
     }
 }
-
-/// Returns the largest cost that fits, once it does, until the next charge. A larger one may fit a paced slot, and not
-/// the next one, whose ceiling can be lower by a permit.
-pub(crate) fn largest_steady_cost(policy: &Policy) -> u64 {
-    let paced = |limit: &Limit| pace(limit).map(|slots| limit.quota().permits() / slots);
-    policy.limits().iter().filter_map(paced).min().unwrap_or(u64::MAX)
-}

@@ -4,191 +4,127 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{random::Random, vocabulary::Micros};
 
-/// What can go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
-    /// A request is lost.
-    RequestLost,
-    /// A reply is lost.
-    ReplyLost,
-    /// A request or a reply takes up to three deadlines.
-    Delayed,
-    /// A request or a reply takes longer than a lease.
-    Held,
-    /// A caller leaves before it has its answer.
-    CallerLeaves,
-    /// A receipt is kept for long before it is refunded.
-    LateRefund,
-    /// No task of a process runs for a time. Its clock goes on.
-    Stopped,
-    /// No task of a process runs for a time, and its clock stands still.
-    Suspended,
-    /// A process is killed, and a new one is started in its place.
-    Killed,
-    /// Calls of a process that are under way fail, and it has no connection for a time.
-    Cut,
-    /// Nothing passes between a process and the server for a time.
-    Partitioned,
-    /// Each call takes longer for a time.
-    Slow,
-    /// The server refuses commands for a time: all, those that write, or those that need memory.
-    ErrorReplies,
-    /// The server loses its scripts.
-    ScriptsFlushed,
-    /// The server loses its keys and scripts, and the connections, and loads for a time.
-    Restarted,
-    /// A replica that lacks the last writes takes the server's place, and is read-only for a time.
-    FailedOver,
-    /// The replica, with its writes of its own, answers a process for a time.
-    Stale,
-    /// A process checks many fresh keys, which displace others in its tables.
-    Flooded,
-    /// The server's clock steps forward or back.
-    Stepped,
-    /// The server's clock runs faster or slower.
-    Slewed,
-    /// An operation asks by another policy than those before: as of another plan of a customer.
-    TierChanged,
-    /// All processes change to another policy, each at a moment of its own.
-    QuotaReloaded,
-    /// A process is started anew with other settings, or shares its keys with another number of processes.
-    SettingsChanged,
+/// How often a fault happens, if a run has it.
+#[derive(Clone, Copy, Debug)]
+enum Chance {
+    /// To single messages, calls and operations: so many times in a million.
+    OfMessages(u32),
+    /// To processes, their network and the servers: its share among those faults.
+    OfTheWorld(u64),
 }
 
-/// What a fault means for worlds that may be without it, and for checks that excuse something by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// It excuses nothing, and happens in all worlds.
-    Nothing,
-    /// It excuses nothing, and only callers of limiters use what it concerns, not those of requests in flight.
-    OfLimiters,
-    /// An admission may appear long after it was charged.
-    Delays,
-    /// It starts incarnations of keys, which have a bound each.
-    StartsIncarnations,
-    /// A process may spend what it held before.
-    Suspends,
-    /// Quotas take turns on a key. Their common bound is higher, and requests in flight have none.
-    TakesTurns,
+macro_rules! faults {
+    ($($(#[$doc:meta])* $variant:ident, $name:literal, $chance:ident($number:literal);)*) => {
+        /// What can go wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Fault { $($(#[$doc])* $variant,)* }
+
+        impl Fault {
+            const ALL: &[(Self, &str, Chance)] =
+                &[$((Self::$variant, $name, Chance::$chance($number)),)*];
+        }
+
+        impl fmt::Display for Fault {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $name,)* })
+            }
+        }
+    };
+}
+
+faults! {
+    /// A request is lost.
+    RequestLost, "request lost", OfMessages(10_000);
+    /// A reply is lost.
+    ReplyLost, "reply lost", OfMessages(10_000);
+    /// A request or a reply takes up to three deadlines.
+    Delayed, "message delayed", OfMessages(20_000);
+    /// A request or a reply takes longer than a lease.
+    Held, "message held past a lease", OfMessages(2_000);
+    /// A caller leaves before it has its answer.
+    CallerLeaves, "caller leaves", OfMessages(20_000);
+    /// A receipt is kept for long before it is refunded.
+    LateRefund, "receipt refunded late", OfMessages(100_000);
+    /// A caller resets a key in place of another operation.
+    KeyReset, "key reset", OfMessages(4_000);
+    /// An operation asks by another policy than those before: as of another plan of a customer.
+    TierChanged, "tier changed", OfMessages(200_000);
+    /// No task of a process runs for a time. Its clock goes on.
+    Stopped, "process stopped", OfTheWorld(10);
+    /// No task of a process runs for a time, and its clock stands still.
+    Suspended, "process suspended", OfTheWorld(4);
+    /// A process is killed, and a new one is started in its place.
+    Killed, "process killed", OfTheWorld(8);
+    /// Calls of a process that are under way fail, and it has no connection for a time.
+    Cut, "connection cut", OfTheWorld(10);
+    /// Nothing passes between a process and a server for a time.
+    Partitioned, "network partitioned", OfTheWorld(8);
+    /// Each call takes longer for a time.
+    Slow, "server slow", OfTheWorld(8);
+    /// A server refuses commands for a time: all, or those that write.
+    ErrorReplies, "server replies errors", OfTheWorld(10);
+    /// A server's memory is full for a time.
+    MemoryFull, "memory full", OfTheWorld(8);
+    /// Callers may not call one of the commands for a time.
+    CommandDenied, "command denied", OfTheWorld(6);
+    /// A server loses its scripts.
+    ScriptsFlushed, "script cache flushed", OfTheWorld(8);
+    /// The slot of a key moves to another node, one stored key after the other.
+    SlotMoved, "slot moved", OfTheWorld(12);
+    /// A server loses its keys and scripts, and the connections, and loads for a time.
+    Restarted, "server restarted empty", OfTheWorld(2);
+    /// A replica that lacks the last writes takes a server's place, and is read-only for a time.
+    FailedOver, "failover that loses writes", OfTheWorld(2);
+    /// The replica, with its writes of its own, answers a process for a time.
+    Stale, "stale server answers", OfTheWorld(2);
+    /// A process checks many fresh keys, which displace others in its tables.
+    Flooded, "flood of fresh keys", OfTheWorld(6);
+    /// The servers' clock steps forward or back.
+    Stepped, "server clock stepped", OfTheWorld(2);
+    /// The servers' clock runs faster or slower.
+    Slewed, "server clock slewed", OfTheWorld(8);
+    /// All processes change to another policy, each at a moment of its own.
+    QuotaReloaded, "quota reloaded", OfTheWorld(4);
+    /// A process is started anew with other settings, or shares its keys with another number of processes.
+    SettingsChanged, "settings changed", OfTheWorld(6);
 }
 
 impl Fault {
-    /// Returns what it means for worlds and checks.
-    const fn effect(self) -> Effect {
-        match self {
-            Self::RequestLost
-            | Self::ReplyLost
-            | Self::CallerLeaves
-            | Self::Stopped
-            | Self::Killed
-            | Self::Cut
-            | Self::Partitioned
-            | Self::ErrorReplies
-            | Self::ScriptsFlushed
-            | Self::Slewed
-            | Self::SettingsChanged => Effect::Nothing,
-            Self::LateRefund | Self::Flooded => Effect::OfLimiters,
-            Self::Delayed | Self::Held | Self::Slow => Effect::Delays,
-            Self::Restarted | Self::FailedOver | Self::Stale | Self::Stepped => {
-                Effect::StartsIncarnations
-            }
-            Self::Suspended => Effect::Suspends,
-            Self::TierChanged | Self::QuotaReloaded => Effect::TakesTurns,
-        }
-    }
-
-    /// Returns the faults that have one of these effects.
-    pub(crate) fn that(effects: &[Effect]) -> impl Iterator<Item = Self> {
-        Self::all().filter(|fault| effects.contains(&fault.effect()))
-    }
-
-    /// Returns the fault of a name, as it is displayed with hyphens for spaces: `request-lost`.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::all().find(|fault| fault.name() == name)
-    }
-
     /// Returns all faults.
     pub fn all() -> impl Iterator<Item = Self> {
-        let of_messages = Self::OF_MESSAGES.into_iter().map(|(fault, _)| fault);
-        of_messages.chain(Self::OF_THE_WORLD.into_iter().map(|(fault, _)| fault))
+        Self::ALL.iter().map(|(fault, ..)| *fault)
     }
 
-    /// Returns its name, which is one word.
+    /// Returns its name as one word: `request-lost`.
     #[must_use]
     pub fn name(self) -> String {
         self.to_string().replace(' ', "-")
     }
 
-    /// Faults of single messages, calls and operations, with their chances in a million.
-    pub(crate) const OF_MESSAGES: [(Self, u32); 7] = [
-        (Self::RequestLost, 10_000),
-        (Self::ReplyLost, 10_000),
-        (Self::Delayed, 20_000),
-        (Self::Held, 2_000),
-        (Self::CallerLeaves, 20_000),
-        (Self::LateRefund, 100_000),
-        (Self::TierChanged, 200_000),
-    ];
+    /// Returns the fault of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|fault| fault.name() == name)
+    }
 
-    /// Faults of processes, their network and the server, with their shares.
-    const OF_THE_WORLD: [(Self, u64); 16] = [
-        (Self::Stopped, 10),
-        (Self::Suspended, 4),
-        (Self::Killed, 8),
-        (Self::Cut, 10),
-        (Self::Partitioned, 8),
-        (Self::Slow, 8),
-        (Self::ErrorReplies, 10),
-        (Self::ScriptsFlushed, 8),
-        (Self::Restarted, 2),
-        (Self::FailedOver, 2),
-        (Self::Stale, 2),
-        (Self::Flooded, 6),
-        (Self::Stepped, 2),
-        (Self::Slewed, 8),
-        (Self::QuotaReloaded, 4),
-        (Self::SettingsChanged, 6),
-    ];
-}
+    /// Returns whether quotas take turns on a key by it, so that their bounds add up.
+    const fn takes_turns(self) -> bool {
+        matches!(self, Self::TierChanged | Self::QuotaReloaded)
+    }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::RequestLost => "request lost",
-            Self::ReplyLost => "reply lost",
-            Self::Delayed => "message delayed",
-            Self::Held => "message held past a lease",
-            Self::CallerLeaves => "caller leaves",
-            Self::LateRefund => "receipt refunded late",
-            Self::Stopped => "process stopped",
-            Self::Suspended => "process suspended",
-            Self::Killed => "process killed",
-            Self::Cut => "connection cut",
-            Self::Partitioned => "network partitioned",
-            Self::Slow => "server slow",
-            Self::ErrorReplies => "server replies errors",
-            Self::ScriptsFlushed => "script cache flushed",
-            Self::Restarted => "server restarted empty",
-            Self::FailedOver => "failover that loses writes",
-            Self::Stale => "stale server answers",
-            Self::Flooded => "flood of fresh keys",
-            Self::Stepped => "server clock stepped",
-            Self::Slewed => "server clock slewed",
-            Self::TierChanged => "tier changed",
-            Self::QuotaReloaded => "quota reloaded",
-            Self::SettingsChanged => "settings changed",
-        })
+    /// Returns whether the auditor does not judge some keys for a time after it.
+    pub(crate) const fn suspends_judgement(self) -> bool {
+        use Fault::{FailedOver, KeyReset, Restarted, Stale, Stepped, Suspended};
+        self.takes_turns()
+            || matches!(self, Restarted | FailedOver | Stale | Stepped | Suspended | KeyReset)
     }
 }
 
-/// The faults of one run. Each run has a part of all kinds, so that rare ones happen also without those that excuse
-/// much.
+/// The faults of one run. Each run has about half of all kinds, so that each is also seen without the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     random: Random,
-    of_messages: Vec<(Fault, u32)>,
-    of_the_world: Vec<(Fault, u64)>,
+    chosen: Vec<(Fault, Chance)>,
     without: Vec<Fault>,
     are_on: bool,
     /// How often each fault happened.
@@ -200,25 +136,25 @@ const MEAN_GAP: Micros = 250_000;
 
 impl Faults {
     /// Returns the faults of a seed, apart from some. They have not begun.
-    #[must_use]
     pub(crate) fn new(mut random: Random, without: &[Fault]) -> Self {
-        // Quotas that take turns excuse much of what is leased.
-        let takes_turns = random.below(3) == 0;
-        let mut is_chosen = |fault: Fault| {
-            random.below(2) == 0 && (takes_turns || fault.effect() != Effect::TakesTurns)
-        };
-        let of_messages = Fault::OF_MESSAGES.into_iter().filter(|(it, _)| is_chosen(*it)).collect();
-        let of_the_world =
-            Fault::OF_THE_WORLD.into_iter().filter(|(it, _)| is_chosen(*it)).collect();
+        let take_turns = random.below(3) == 0;
+        let mut chosen = Vec::new();
+        for (fault, _, chance) in Fault::ALL {
+            if random.below(2) == 0 && (take_turns || !fault.takes_turns()) {
+                chosen.push((*fault, *chance));
+            }
+        }
         let (without, counts) = (without.to_vec(), BTreeMap::new());
-        Self { random, of_messages, of_the_world, without, are_on: false, counts }
+        Self { random, chosen, without, are_on: false, counts }
     }
 
     /// Returns whether a fault of a message happens now.
     pub(crate) fn happens(&mut self, fault: Fault) -> bool {
-        let chance = self.of_messages.iter().find(|(kind, _)| *kind == fault);
-        let chance = chance.map_or(0, |(_, chance)| *chance);
-        let is_drawn = self.are_on && self.random.happens(chance);
+        let chance = self.chosen.iter().find_map(|(kind, chance)| match chance {
+            Chance::OfMessages(chance) if *kind == fault => Some(*chance),
+            _ => None,
+        });
+        let is_drawn = self.are_on && self.random.happens(chance.unwrap_or(0));
         let happens = is_drawn && !self.are_without(fault);
         if happens {
             self.count(fault);
@@ -229,18 +165,21 @@ impl Faults {
     /// Returns the next fault of the world, and the time until then.
     pub(crate) fn next(&mut self) -> (Option<Fault>, Micros) {
         let gap = self.random.between(1_000, 2 * MEAN_GAP);
-        let all: u64 = self.of_the_world.iter().map(|(_, share)| share).sum();
+        let of_the_world = self.chosen.iter().filter_map(|(fault, chance)| match chance {
+            Chance::OfTheWorld(share) => Some((*fault, *share)),
+            Chance::OfMessages(_) => None,
+        });
+        let all: u64 = of_the_world.clone().map(|(_, share)| share).sum();
         let mut place = self.random.below(all);
-        for (fault, share) in &self.of_the_world {
-            if place < *share {
-                return (Some(*fault), gap);
+        for (fault, share) in of_the_world {
+            if place < share {
+                return (Some(fault), gap);
             }
             place -= share;
         }
         (None, gap)
     }
 
-    /// Counts a fault.
     pub(crate) fn count(&mut self, fault: Fault) {
         *self.counts.entry(fault).or_default() += 1;
     }
@@ -250,13 +189,8 @@ impl Faults {
         self.without.contains(&fault)
     }
 
-    /// Begins faults of messages.
-    pub(crate) const fn begin(&mut self) {
-        self.are_on = true;
-    }
-
-    /// Ends all faults of messages.
-    pub(crate) const fn end(&mut self) {
-        self.are_on = false;
+    /// Begins or ends the faults of messages.
+    pub(crate) const fn set(&mut self, are_on: bool) {
+        self.are_on = are_on;
     }
 }

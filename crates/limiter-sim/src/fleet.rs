@@ -1,23 +1,26 @@
 //! The policies of a run, and the limiters of each process.
 
-mod in_flight;
 mod policies;
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use limiter_core::{Algorithm, Error, Fallback, Limit, MemoryLimiter, Policy};
-use limiter_redis::RedisLimiter;
+use limiter_redis::{EventKind, RedisInFlight, RedisLimiter};
 
 use crate::{
     algorithms,
-    auditor::Auditor,
     clock::ProcessClock,
-    in_flight_plan,
-    network::SimClient,
+    network::{SimClient, Trips},
     random::Random,
-    trips::Trips,
-    vocabulary::{HORIZON, KEYS, Micros},
-    wrong::{Concern, Wrong},
+    record::Record,
+    vocabulary::{HORIZON, Micros, micros, subjects},
 };
 
 /// How many policies take turns on the keys of each limiter.
@@ -26,8 +29,32 @@ pub(crate) const TIERS: usize = 3;
 /// A limiter that decides by the process's share while the store fails.
 pub(crate) type Share = Fallback<RedisLimiter<SimClient>, MemoryLimiter<ProcessClock>>;
 
-/// The limiters of a process, and the share that each of them may have.
-type Limiters = (Vec<RedisLimiter<SimClient>>, Vec<Option<Share>>);
+/// The limiters of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Limiters {
+    pub(crate) rates: Vec<RedisLimiter<SimClient>>,
+    /// For each of them, what decides by the process's share while the store fails, if it has one.
+    pub(crate) shares: Vec<Option<Share>>,
+    pub(crate) in_flight: Vec<InFlight>,
+}
+
+/// A limiter of requests in flight, and how many events have reported a lost permit.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub(crate) inner: RedisInFlight<SimClient>,
+    pub(crate) lost: Arc<AtomicU64>,
+}
+
+/// What the limiters of requests in flight are like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holding {
+    pub(crate) limit: u32,
+    pub(crate) expiry: Micros,
+    /// Whether each process decides by its share while the store can't.
+    shares: bool,
+    /// How many of a thousand requests are held for longer than the expiry.
+    long: u64,
+}
 
 /// Limiters with the same settings, which are siblings: lists of demands on them are one call.
 #[derive(Clone, Debug)]
@@ -61,10 +88,9 @@ pub(crate) struct Fleet {
     quiet: Micros,
     /// The longest pause of a caller.
     pub(crate) longest_pause: Micros,
-    /// Whether work is charged afterwards: in one of three seeds, because that excuses much of what is leased.
+    /// Whether work is charged afterwards, as in one of three seeds.
     pub(crate) charges: bool,
-    /// The requests in flight of the processes, whose callers enter in place of asking limiters.
-    pub(crate) in_flight: Option<Arc<in_flight_plan::Plan>>,
+    pub(crate) holding: Vec<Holding>,
 }
 
 /// How long the windows are of which permits are leased, and so the leases: a quarter of that.
@@ -79,33 +105,25 @@ pub(super) enum Lengths {
     OfMany,
 }
 
+/// The names of the limiters of requests in flight.
+const IN_FLIGHT: [&str; 2] = ["uploads", "exports"];
+
 /// Sizes of tables: large ones, tiny ones, and no cache of denials.
 const TABLES: [(usize, usize); 3] = [(10_000, 10_000), (2, 1), (0, 10_000)];
 
 impl Fleet {
-    /// Returns the fleet of a seed: two of five groups, with random quotas. That of a wrong world has only the limiters that
-    /// it concerns, and its server is near.
-    pub(crate) fn new(
-        random: &mut Random,
-        processes: u32,
-        wrong: Option<Wrong>,
-    ) -> Result<Self, Error> {
+    /// Returns the fleet of a seed: two of five groups with random quotas, and limiters of requests in flight.
+    pub(crate) fn new(random: &mut Random, processes: u32) -> Result<Self, Error> {
         let processes = NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN);
-        let concern = wrong.and_then(Wrong::concern);
         let (trips, lengths) = match random.below(20) {
-            _ if concern.is_some() => (Trips::NEAR, Lengths::Normal),
             0..2 => (Trips::FAR, Lengths::Long),
             2 => (Trips::FAR, Lengths::Normal),
             3 => (Trips::FAR, Lengths::Short),
-            4 => (Trips::TIGHT, Lengths::Normal),
-            5..7 => (Trips::NEAR, Lengths::OfMany),
+            4..6 => (Trips::NEAR, Lengths::OfMany),
             _ => (Trips::NEAR, Lengths::Normal),
         };
-        let mut two = || {
-            let mut random = random.fork();
-            [(); 2].map(|()| algorithms::any(random.fork()))
-        };
-        let [first, second, third] = [(); 3].map(|()| two());
+        let two = |random: &mut Random| [(); 2].map(|()| algorithms::any(random.fork()));
+        let [first, second, third] = [(); 3].map(|()| two(random));
         let with_gcra = |others: [Algorithm; 2]| [&[Algorithm::Gcra][..], &others].concat();
         let kinds = [
             (None, false, with_gcra(first)),
@@ -116,16 +134,11 @@ impl Fleet {
             (None, true, vec![Algorithm::Gcra, Algorithm::AlignedWindow]),
         ];
         let first = random.below(5);
-        let two = [first, (first + random.between(1, 4)) % 5];
-        let one = concern.and_then(|concern| random.pick(concern.groups));
-        let chosen = one.map_or(two.as_slice(), std::slice::from_ref);
+        let chosen = [first, (first + random.between(1, 4)) % 5];
         let mut groups = Vec::new();
-        for (number, (share, lease, mut algorithms)) in (0_u64..).zip(kinds) {
+        for (number, (share, lease, algorithms)) in (0_u64..).zip(kinds) {
             if !chosen.contains(&number) {
                 continue;
-            }
-            if concern.is_some_and(|concern| concern.is_for_gcra_alone) {
-                algorithms.retain(|algorithm| *algorithm == Algorithm::Gcra);
             }
             let limiters = (0_u64..).zip(algorithms).map(|(index, algorithm)| {
                 let name = format!("limit-{number}-{index}");
@@ -134,32 +147,30 @@ impl Fleet {
             let limiters = limiters.collect::<Result<_, _>>()?;
             let batching = random.below(4) > 0;
             let tables = *random.pick(&TABLES).unwrap_or(&TABLES[0]);
-            let tuning = Tuning { share, lease, batching, tables };
-            groups.push(Group { lease, tuning, limiters });
+            groups.push(Group {
+                lease,
+                tuning: Tuning { share, lease, batching, tables },
+                limiters,
+            });
         }
-        let (busy, quiet) = (random.between(300_000, 3_000_000), random.below(2_500_000));
-        let longest_pause = random.between(2_000, 100_000);
-        let charges = random.below(3) == 0;
-        let mut fleet =
-            Self { groups, processes, trips, busy, quiet, longest_pause, charges, in_flight: None };
-        if let Some(concern) = concern {
-            fleet.suit(concern, random);
-        }
-        Ok(fleet)
-    }
-
-    /// Changes the traffic to one by which a wrong variant is found sooner.
-    fn suit(&mut self, concern: Concern, random: &mut Random) {
-        self.charges = false;
-        for (time, range) in [
-            (&mut self.longest_pause, concern.longest_pause),
-            (&mut self.busy, concern.busy),
-            (&mut self.quiet, concern.quiet),
-        ] {
-            if let Some((least, most)) = range {
-                *time = random.between(least, most);
-            }
-        }
+        // A deadline is a third of the expiry at most.
+        let least = (3 * trips.deadline).max(300_000);
+        let holding = IN_FLIGHT.map(|_| Holding {
+            limit: u32::try_from(random.between(1, 6)).unwrap_or(1),
+            expiry: random.between(least, 2_000_000),
+            shares: random.below(2) == 0,
+            long: random.between(20, 300),
+        });
+        Ok(Self {
+            groups,
+            processes,
+            trips,
+            busy: random.between(300_000, 3_000_000),
+            quiet: random.below(2_500_000),
+            longest_pause: random.between(2_000, 100_000),
+            charges: random.below(3) == 0,
+            holding: holding.to_vec(),
+        })
     }
 
     /// Returns the settings that processes have at first, for each group.
@@ -188,7 +199,7 @@ impl Fleet {
         clock: &ProcessClock,
         random: &mut Random,
     ) -> Result<Limiters, Error> {
-        let (mut limiters, mut shares) = (Vec::new(), Vec::new());
+        let mut limiters = Limiters::default();
         for (group, tuning) in self.groups.iter().zip(tunings) {
             let Tuning { share, lease, batching, tables: (denials, lease_keys) } = *tuning;
             let mut policies = group.limiters.iter().filter_map(|tiers| tiers.first());
@@ -212,11 +223,28 @@ impl Fleet {
                     let local = local.clock(clock.clone()).build()?;
                     Fallback::new(limiter.clone()).with(local).sharing(processes)
                 };
-                shares.push(share.map(with_share).transpose()?);
-                limiters.push(limiter);
+                limiters.shares.push(share.map(with_share).transpose()?);
+                limiters.rates.push(limiter);
             }
         }
-        Ok((limiters, shares))
+        for (name, holding) in IN_FLIGHT.into_iter().zip(&self.holding) {
+            let lost = Arc::new(AtomicU64::new(0));
+            let events = Arc::clone(&lost);
+            let mut builder = RedisInFlight::builder(name, holding.limit)
+                .expires_after(Duration::from_micros(holding.expiry))
+                .deadline(Duration::from_micros(self.trips.deadline))
+                .clock(clock.clone())
+                .seed(random.next())
+                .observer(move |event| {
+                    let is_lost = matches!(event.kind(), EventKind::PermitLost);
+                    events.fetch_add(u64::from(is_lost), Relaxed);
+                });
+            if holding.shares {
+                builder = builder.local_share(self.processes);
+            }
+            limiters.in_flight.push(InFlight { inner: builder.build_on(client.clone())?, lost });
+        }
+        Ok(limiters)
     }
 
     /// Returns the policies of all limiters.
@@ -234,25 +262,26 @@ impl Fleet {
         self.all().nth(limiter).map_or(&[], |tiers| tiers)
     }
 
-    /// Returns an auditor of all keys, and their names.
-    pub(crate) fn auditor(&self) -> (Auditor, Vec<String>) {
-        let (mut auditor, mut names) = (Auditor::default(), Vec::new());
-        let processes = Some(self.processes.get().into());
-        for group in &self.groups {
-            for tiers in &group.limiters {
-                let longest = tiers.iter().map(window).max().unwrap_or(0);
-                for key in KEYS {
-                    let ahead = micros(HORIZON) + longest + self.trips.deadline;
-                    auditor.add(tiers, ahead, group.lease, processes);
-                    names.push(name(tiers, key));
-                }
+    /// Returns the record of all keys.
+    pub(crate) fn record(&self) -> Record {
+        let mut record = Record::default();
+        for (limiter, tiers) in self.all().enumerate() {
+            let longest = tiers.iter().map(window).max().unwrap_or(0);
+            let ahead = micros(HORIZON) + longest + self.trips.deadline;
+            for subject in subjects(limiter) {
+                let ahead = self.leases(limiter).then_some(ahead);
+                record.auditor.add(subject, tiers, ahead);
+                record.name(subject, name(tiers, subject.name()));
             }
         }
-        for kind in self.in_flight.iter().flat_map(|plan| &plan.limiters) {
-            let in_flight = format!("{} in flight, {} us", kind.limit, kind.expiry);
-            names.extend(KEYS.map(|key| format!("{key}, {}, {in_flight}", kind.name)));
+        for (number, Holding { limit, expiry, .. }) in self.holding.iter().enumerate() {
+            for subject in subjects(self.limiters() + number) {
+                let name = format!("{}, {limit} in flight, {expiry} us", subject.name());
+                record.name(subject, name);
+                record.auditor.in_flight.expiries.insert(subject.limiter, *expiry);
+            }
         }
-        (auditor, names)
+        record
     }
 
     /// Returns for how long no caller asks, from `now` on.
@@ -289,6 +318,29 @@ impl Fleet {
     }
 }
 
+impl Holding {
+    /// Returns the limit that a request passes: that of the limiter, or now and then another one.
+    pub(crate) fn limit_of_call(&self, random: &mut Random) -> u32 {
+        match random.below(40) {
+            0 => 0,
+            1..5 => self.limit - 1,
+            5..9 => self.limit + 1,
+            9 => self.limit + 3,
+            _ => self.limit,
+        }
+    }
+
+    /// Returns for how long a request holds its permit.
+    pub(crate) fn hold(&self, random: &mut Random) -> Micros {
+        let expiry = self.expiry;
+        match random.below(1_000) {
+            place if place < self.long => random.between(expiry, 5 * expiry),
+            place if place < 600 => random.below(expiry / 4),
+            _ => random.between(expiry / 4, expiry),
+        }
+    }
+}
+
 /// Returns a name of a key for messages.
 fn name(tiers: &[Policy], key: &str) -> String {
     let limit = |limit: &Limit| format!("{} by {:?}", limit.quota(), limit.algorithm());
@@ -304,8 +356,4 @@ fn name(tiers: &[Policy], key: &str) -> String {
 pub(crate) fn window(policy: &Policy) -> Micros {
     let windows = policy.limits().iter().map(|limit| micros(limit.quota().window()));
     windows.max().unwrap_or(0)
-}
-
-pub(crate) fn micros(time: Duration) -> Micros {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

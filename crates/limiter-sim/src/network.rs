@@ -1,33 +1,23 @@
 //! The network between the processes and the servers.
 
 mod client;
-mod expiries;
-mod in_flight;
-mod reply;
 mod state;
 
 use std::sync::{Arc, Mutex};
 
-use limiter_double::Reply;
 use limiter_redis::{CallError, Fault as CallFault};
 use tokio::sync::oneshot;
 
-pub(crate) use self::client::SimClient;
-use self::{
-    expiries::shortened,
-    reply::{Outcome, outcome},
-    state::{State, Waiting},
-};
+use self::state::{Outcome, State, Waiting};
+pub(crate) use self::{client::SimClient, state::Trips};
 use crate::{
-    cluster::Cluster,
     executor::Executor,
     fault::{Fault, Faults},
     random::Random,
-    records::Records,
-    server::Server,
+    record::Record,
+    servers::Servers,
     sync::lock,
-    trips::Trips,
-    vocabulary::{Micros, Moment, ProcessId, Subject},
+    vocabulary::{Micros, Moment, ProcessId},
     wrong::Wrong,
 };
 
@@ -38,21 +28,21 @@ pub(crate) struct Network(Arc<Parts>);
 #[derive(Debug)]
 struct Parts {
     executor: Executor,
-    cluster: Mutex<Cluster>,
-    /// How many nodes there are.
+    servers: Mutex<Servers>,
+    /// How many servers there are.
     nodes: usize,
     faults: Mutex<Faults>,
-    records: Mutex<Records>,
+    record: Mutex<Record>,
     state: Mutex<State>,
     wrong: Option<Wrong>,
 }
 
-/// A call on its way.
+/// A call on its way to a node.
 #[derive(Debug)]
 struct Call {
     number: u64,
     process: ProcessId,
-    node: usize,
+    to: (usize, bool),
     sent: Micros,
     words: Vec<Vec<u8>>,
 }
@@ -62,16 +52,16 @@ impl Network {
         executor: &Executor,
         (mut random, trips): (Random, Trips),
         faults: Faults,
-        records: Records,
+        record: Record,
         wrong: Option<Wrong>,
     ) -> Self {
-        let cluster = Cluster::new(&mut random, wrong);
+        let servers = Servers::new(&mut random, wrong);
         Self(Arc::new(Parts {
             executor: executor.clone(),
-            nodes: cluster.len(),
-            cluster: Mutex::new(cluster),
+            nodes: servers.len(),
+            servers: Mutex::new(servers),
             faults: Mutex::new(faults),
-            records: Mutex::new(records),
+            record: Mutex::new(record),
             state: Mutex::new(State::new(random, trips)),
             wrong,
         }))
@@ -80,7 +70,7 @@ impl Network {
     /// Returns the present moment.
     pub(crate) fn moment(&self) -> Moment {
         let now = self.0.executor.now();
-        Moment { now, by_nodes: lock(&self.0.cluster).passed(now) }
+        Moment { now, passed: lock(&self.0.servers).clock.passed(now) }
     }
 
     /// Returns how many servers there are.
@@ -88,33 +78,28 @@ impl Network {
         self.0.nodes
     }
 
-    /// Returns the node that has a key.
-    pub(crate) fn node_of(&self, key: &[u8]) -> usize {
-        lock(&self.0.cluster).node_of(key)
-    }
-
-    pub(crate) fn with_server(&self, node: usize, work: impl FnOnce(&mut Server)) {
-        lock(&self.0.cluster).node_mut(node).map(work);
-    }
-
-    pub(crate) fn with_servers(&self, work: impl FnMut(&mut Server)) {
-        lock(&self.0.cluster).for_each(work);
+    pub(crate) fn with_servers<T>(&self, work: impl FnOnce(&mut Servers) -> T) -> T {
+        work(&mut lock(&self.0.servers))
     }
 
     pub(crate) fn with_faults<T>(&self, work: impl FnOnce(&mut Faults) -> T) -> T {
         work(&mut lock(&self.0.faults))
     }
 
-    pub(crate) fn with_records<T>(&self, work: impl FnOnce(&mut Records, Moment) -> T) -> T {
+    pub(crate) fn with_record<T>(&self, work: impl FnOnce(&mut Record, Moment) -> T) -> T {
         let moment = self.moment();
-        work(&mut lock(&self.0.records), moment)
+        work(&mut lock(&self.0.record), moment)
+    }
+
+    /// Returns whether a fault of a message happens now.
+    pub(crate) fn happens(&self, fault: Fault) -> bool {
+        self.with_faults(|faults| faults.happens(fault))
     }
 
     /// Lets the calls of a process to a node fail that are under way, and new ones until a time.
     pub(crate) fn cut(&self, process: ProcessId, node: usize, until: Micros) {
         let until = if self.0.wrong == Some(Wrong::NeverReconnects) { Micros::MAX } else { until };
-        let cut = lock(&self.0.state).cut((process, node), until);
-        for waiting in cut {
+        for waiting in lock(&self.0.state).cut((process, node), until) {
             let error = CallError::new(CallFault::NoReply, "the connection was lost");
             drop(waiting.reply.send(Err(error)));
         }
@@ -142,65 +127,47 @@ impl Network {
         self.0.wrong == Some(Wrong::ForgetsSleeps) && lock(&self.0.state).is_fiftieth_sleep()
     }
 
-    /// Sends a call, and returns its number and its reply.
+    /// Sends a call to a node, after `ASKING` or not, and returns its number and its reply.
     fn send(
         &self,
         process: ProcessId,
+        to: (usize, bool),
         words: Vec<Vec<u8>>,
     ) -> Result<(u64, oneshot::Receiver<Outcome>), CallError> {
         let sent = self.0.executor.now();
-        let node = lock(&self.0.cluster).node_of_call(&words);
         let (send, receive) = oneshot::channel();
         let mut state = lock(&self.0.state);
-        if state.is_cut((process, node), sent) {
+        if state.is_cut((process, to.0), sent) {
             return Err(CallError::new(CallFault::NotSent, "the process is not connected"));
         }
         state.sent += 1;
         let number = state.sent;
-        state.under_way.insert(number, Waiting { process, node, reply: send });
+        state.under_way.insert(number, Waiting { process, node: to.0, reply: send });
         drop(state);
-        self.with_records(|records, moment| records.sent(moment, process, number, &words));
-        let call = Call { number, process, node, sent, words };
-        if !self.is_lost((process, node), Fault::RequestLost) {
-            let network = self.clone();
-            self.0.executor.after(self.delay(node), move || network.arrive(call));
+        if !self.is_lost((process, to.0), Fault::RequestLost) {
+            let (network, call) = (self.clone(), Call { number, process, to, sent, words });
+            self.0.executor.after(self.delay(to.0), move || network.arrive(call));
         }
         Ok((number, receive))
     }
 
     /// Lets the server execute a call, and sends the reply.
     fn arrive(&self, call: Call) {
+        let Call { number, process, to, sent, ref words } = call;
         let now = self.0.executor.now();
-        // In a wrong world, the way of the reply is known before.
-        let way =
-            (self.0.wrong == Some(Wrong::DeadlinesFromReplies)).then(|| self.delay(call.node));
-        let shortened = way.map(|way| shortened(&call.words, way));
-        let words = shortened.as_ref().unwrap_or(&call.words);
-        let executed = lock(&self.0.cluster).execute(call.node, call.process, words, now);
-        self.notes_in_flight(&call, &executed);
-        if matches!(&executed.reply, Reply::Error(text) if text.starts_with("CROSSSLOT")) {
-            self.with_records(|records, moment| {
-                records.violated(moment, Subject::ALL, "a call has keys of several slots");
-            });
-        }
-        self.with_records(|records, moment| {
-            let what = (call.process, call.number, call.sent);
-            records.executed(moment, what, executed.script, &executed.keys);
+        let executed = self.with_servers(|servers| servers.execute(to, process, words, now));
+        self.with_record(|record, moment| {
+            record.executed(moment, (process, number, sent), &executed);
         });
-        let (network, number) = (self.clone(), call.number);
-        if !self.is_lost((call.process, call.node), Fault::ReplyLost) {
-            let delay = way.unwrap_or_else(|| self.delay(call.node));
-            let outcome = outcome(executed.reply);
-            self.0.executor.after(delay, move || network.deliver(number, outcome));
+        if !self.is_lost((process, to.0), Fault::ReplyLost) {
+            let (network, reply) = (self.clone(), executed.reply);
+            self.0.executor.after(self.delay(to.0), move || {
+                let waiting = lock(&network.0.state).under_way.remove(&number);
+                drop(waiting.map(|waiting| waiting.reply.send(Ok(reply))));
+            });
         } else if self.0.wrong == Some(Wrong::SendsAgain) {
+            let network = self.clone();
             self.0.executor.after(1_000, move || network.arrive(call));
-        }
-    }
-
-    fn deliver(&self, number: u64, outcome: Outcome) {
-        let waiting = lock(&self.0.state).under_way.remove(&number);
-        if let Some(Waiting { reply, .. }) = waiting {
-            drop(reply.send(outcome));
         }
     }
 
@@ -214,14 +181,17 @@ impl Network {
         is_partitioned || self.happens(fault)
     }
 
-    /// Returns whether a fault of a message happens now.
-    pub(crate) fn happens(&self, fault: Fault) -> bool {
-        self.with_faults(|faults| faults.happens(fault))
-    }
-
     /// Returns how long a message to or from a node takes.
     fn delay(&self, node: usize) -> Micros {
         let (is_late, is_held) = (self.happens(Fault::Delayed), self.happens(Fault::Held));
         lock(&self.0.state).delay(node, self.0.executor.now(), is_late, is_held)
+    }
+
+    /// Checks how many requests are in flight as soon as all tasks have run that are ready.
+    pub(crate) fn checks_in_flight(&self) {
+        let network = self.clone();
+        self.0.executor.after(0, move || {
+            network.with_record(Record::check_in_flight);
+        });
     }
 }

@@ -1,26 +1,26 @@
 //! The processes of a fleet: started, stopped, suspended, resumed and killed.
 
-mod in_flight;
+mod member;
 
 use std::{
     num::NonZeroU32,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use limiter_core::Error;
 
+pub(crate) use self::member::{Member, Target};
 use crate::{
     clock::ProcessClock,
     executor::Executor,
     fleet::{Fleet, TIERS, Tuning},
     network::{Network, SimClient},
     random::Random,
-    traffic::{Caller, Holder, Member},
-    vocabulary::{KEYS, ProcessId, Subject, subject},
+    vocabulary::{ProcessId, subjects},
 };
 
 /// The processes, each in a place of its own.
@@ -28,7 +28,7 @@ pub(crate) struct Processes {
     executor: Executor,
     network: Network,
     pub(crate) fleet: Arc<Fleet>,
-    is_over: Arc<AtomicBool>,
+    pub(crate) is_over: Arc<AtomicBool>,
     random: Random,
     places: Vec<Option<Process>>,
     /// The settings of the process in each place.
@@ -48,48 +48,36 @@ const FLOOD: u64 = 40;
 
 struct Process {
     member: Arc<Member>,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Running,
-    /// `is_known` if the auditor knows that its clock stands still.
-    Stopped {
-        is_known: bool,
-    },
+    is_running: bool,
+    /// Whether its clock stands still, and the auditor knows.
+    is_suspended: bool,
 }
 
 impl Processes {
+    /// Returns so many places without processes.
     pub(crate) fn new(
         executor: &Executor,
         network: &Network,
         fleet: &Arc<Fleet>,
-        is_over: &Arc<AtomicBool>,
         random: Random,
         number: u32,
-    ) -> Result<Self, Error> {
-        let mut processes = Self {
+    ) -> Self {
+        Self {
             executor: executor.clone(),
             network: network.clone(),
             fleet: Arc::clone(fleet),
-            is_over: Arc::clone(is_over),
+            is_over: Arc::default(),
             random,
-            places: Vec::new(),
+            places: (0..number).map(|_| None).collect(),
             tunings: vec![fleet.tunings(); number as usize],
             tiers: vec![0; fleet.limiters()],
             started: 0,
             floods: 0,
-        };
-        for place in 0..number as usize {
-            processes.places.push(None);
-            processes.start(place)?;
         }
-        Ok(processes)
     }
 
-    /// Starts a process and its callers in a place.
-    pub(crate) fn start(&mut self, place: usize) -> Result<(), Error> {
+    /// Starts a process in a place, and returns it with random numbers for its callers.
+    pub(crate) fn start(&mut self, place: usize) -> Result<(Arc<Member>, Random), Error> {
         self.started += 1;
         let process = ProcessId(self.started);
         self.executor.start(process);
@@ -98,76 +86,48 @@ impl Processes {
         let clock = ProcessClock::new(&self.executor, since, ppm);
         let client = SimClient::new(&self.network, process, &clock);
         let tunings = self.tunings.get(place).map_or(&[][..], |tunings| tunings);
-        let (limiters, shares) = self.fleet.build(tunings, &client, &clock, random)?;
-        let in_flight = self.start_in_flight(&client, &clock)?;
-        self.network.with_records(|records, _| {
-            for (index, limiter) in limiters.iter().enumerate() {
-                // Tiers of other lengths have lists of their own.
-                for policy in self.fleet.tiers(index) {
-                    let tier = limiter.with_policy(policy)?;
-                    for (key, name) in KEYS.iter().enumerate() {
-                        let keys = tier.stored_keys(*name)?;
-                        let node = keys.first().map_or(0, |key| self.network.node_of(key));
-                        records.is_stored_at(subject(index, key), node, keys);
-                    }
-                }
-            }
-            Ok::<(), Error>(())
-        })?;
-        let member = Arc::new(Member {
-            process,
-            clock,
-            limiters,
-            shares,
-            tiers: self.tiers.iter().map(|tier| AtomicUsize::new(*tier)).collect(),
-            fleet: Arc::clone(&self.fleet),
-            network: self.network.clone(),
-            is_over: Arc::clone(&self.is_over),
-            in_flight,
-        });
-        let random = &mut self.random;
-        for _ in 0..random.between(2, 8) {
-            let member = Arc::clone(&member);
-            if let Some(in_flight) = &member.in_flight {
-                let (in_flight, random) = (Arc::clone(in_flight), random.fork());
-                self.executor.spawn(process, Holder { member, in_flight, random }.run());
-                continue;
-            }
-            let caller = Caller { member, random: random.fork(), receipts: Vec::new() };
-            self.executor.spawn(process, caller.run());
-        }
+        let limiters = self.fleet.build(tunings, &client, &clock, random)?;
+        let is_strict = random.below(4) > 0;
+        let tiers = self.tiers.iter().map(|tier| AtomicUsize::new(*tier)).collect();
+        let (fleet, network) = (Arc::clone(&self.fleet), self.network.clone());
+        let is_over = Arc::clone(&self.is_over);
+        let member = Member { process, clock, limiters, tiers, fleet, network, is_over, is_strict };
+        member.names_stored_keys()?;
+        let member = Arc::new(member);
         if let Some(place) = self.places.get_mut(place) {
-            *place = Some(Process { member, state: State::Running });
+            let member = Arc::clone(&member);
+            *place = Some(Process { member, is_running: true, is_suspended: false });
         }
-        Ok(())
+        Ok((member, self.random.fork()))
     }
 
-    /// Stops a process, and its clock too if that `stands_still`.
-    pub(crate) fn stop(&mut self, process: ProcessId, stands_still: bool, is_known: bool) {
+    /// Stops a process, and its clock too if that `stands_still`, which the auditor knows if it `is_suspended`.
+    pub(crate) fn stop(&mut self, process: ProcessId, stands_still: bool, is_suspended: bool) {
         self.executor.stop(process);
         let Some(stopped) = self.find(process) else { return };
-        stopped.state = State::Stopped { is_known };
+        (stopped.is_running, stopped.is_suspended) = (false, is_suspended);
         if stands_still {
             stopped.member.clock.stand_still();
         }
-        self.network.with_records(|records, moment| {
-            records.auditor.in_flight.stops(process, is_known);
-            if is_known {
-                records.auditor.suspended(process, moment);
+        self.network.with_record(|record, _| {
+            record.auditor.in_flight.runs(process, false);
+            if is_suspended {
+                record.auditor.suspends(process, None, 0);
             }
         });
     }
 
     /// Lets a process go on, unless it was killed.
     pub(crate) fn resume(&mut self, process: ProcessId) {
-        let lasts = self.fleet.longest_lease();
+        let holds = self.fleet.longest_lease();
         let Some(resumed) = self.find(process) else { return };
-        let was = std::mem::replace(&mut resumed.state, State::Running);
+        resumed.is_running = true;
+        let was_suspended = std::mem::take(&mut resumed.is_suspended);
         resumed.member.clock.go_on();
-        self.network.with_records(|records, moment| {
-            records.auditor.in_flight.resumes(process, moment.now);
-            if was == (State::Stopped { is_known: true }) {
-                records.auditor.suspensions.end(process, moment, lasts);
+        self.network.with_record(|record, moment| {
+            record.auditor.in_flight.runs(process, true);
+            if was_suspended {
+                record.auditor.suspends(process, Some(moment), holds);
             }
         });
         self.executor.resume(process);
@@ -177,13 +137,12 @@ impl Processes {
     /// Lets a process check many fresh keys.
     pub(crate) fn flood(&mut self, process: ProcessId) {
         self.floods += 1;
+        let floods = self.floods;
         let Some(flooded) = self.find(process) else { return };
         let member = Arc::clone(&flooded.member);
-        for index in 0..member.limiters.len() {
+        for limiter in (0..member.limiters.rates.len()).filter_map(|it| member.limiter(it)) {
             for number in 0..FLOOD {
-                let key = format!("{}-{number}", self.floods);
-                let Some(limiter) = member.limiter(index) else { continue };
-                let checked = limiter.check(&key.into());
+                let checked = limiter.check(&format!("{floods}-{number}").into());
                 self.executor.spawn(process, async move { drop(checked.await) });
             }
         }
@@ -195,31 +154,26 @@ impl Processes {
         let is_killed =
             |it: &Option<Process>| it.as_ref().is_some_and(|it| it.member.process == process);
         let place = self.places.iter().position(is_killed)?;
-        let killed = self.places.get_mut(place)?.take()?;
-        drop(killed);
-        self.network.with_records(|records, moment| {
-            records.auditor.killed(process, moment);
-        });
+        self.places.get_mut(place)?.take();
         Some(place)
     }
 
-    /// Starts a process with other settings in a place.
-    pub(crate) fn start_otherwise(&mut self, place: usize) -> Result<(), Error> {
+    /// Gives the process that is started next in a place other settings.
+    pub(crate) fn tunes(&mut self, place: usize) {
         if let Some(tunings) = self.tunings.get_mut(place) {
             for (group, tuning) in tunings.iter_mut().enumerate() {
                 *tuning = self.fleet.other_tuning(group, &mut self.random);
             }
         }
-        self.start(place)
     }
 
     /// Lets a process share its keys with another number of processes, while the store can't decide.
     pub(crate) fn share(&mut self, process: ProcessId, number: u64) {
         let processes = u32::try_from(number).ok().and_then(NonZeroU32::new);
         let (Some(it), Some(processes)) = (self.find(process), processes) else { return };
-        it.member.shares.iter().flatten().for_each(|share| share.set_processes(processes));
-        it.member.in_flight.iter().for_each(|it| it.share(processes));
-        self.network.with_records(|records, _| records.auditor.have_shares(number));
+        let limiters = &it.member.limiters;
+        limiters.shares.iter().flatten().for_each(|share| share.set_processes(processes));
+        limiters.in_flight.iter().for_each(|it| it.inner.set_processes(processes));
     }
 
     /// Returns a limiter and another of its tiers, which processes are about to use.
@@ -245,31 +199,24 @@ impl Processes {
         self.tiers.get(limiter).copied().unwrap_or(0)
     }
 
-    /// Starts and resumes all processes.
-    pub(crate) fn heal(&mut self) -> Result<(), Error> {
-        for process in self.ids() {
+    /// Resumes all processes, lets them use the same tiers, and returns the places without one.
+    pub(crate) fn heal(&mut self) -> Vec<usize> {
+        for process in self.members().map(|member| member.process).collect::<Vec<_>>() {
             self.resume(process);
         }
         for (limiter, tier) in self.tiers.iter().enumerate() {
             self.members().for_each(|member| member.use_tier(limiter, *tier));
         }
-        for place in 0..self.places.len() {
-            if self.places.get(place).is_some_and(Option::is_none) {
-                self.start(place)?;
-            }
-        }
-        Ok(())
+        (0..self.places.len())
+            .filter(|it| self.places.get(*it).is_some_and(Option::is_none))
+            .collect()
     }
 
     /// Returns a process that is neither stopped nor killed.
     pub(crate) fn any_that_runs(&self, random: &mut Random) -> Option<ProcessId> {
-        let running = self.places.iter().flatten().filter(|it| it.state == State::Running);
+        let running = self.places.iter().flatten().filter(|it| it.is_running);
         let running: Vec<_> = running.map(|it| it.member.process).collect();
         random.pick(&running).copied()
-    }
-
-    pub(crate) fn ids(&self) -> Vec<ProcessId> {
-        self.members().map(|member| member.process).collect()
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
@@ -280,40 +227,83 @@ impl Processes {
         u32::try_from(self.places.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns how the counters of a process disagree with what its callers saw.
-    pub(crate) fn disagrees(&self, process: ProcessId, has_ended: bool) -> Option<String> {
-        let member = self.members().find(|member| member.process == process)?;
-        self.in_flight_disagrees(member, has_ended)
-    }
-
     /// Gives all leases back, and lets all limiters wait until nothing is under way.
     pub(crate) fn drain(&self) {
-        self.drain_in_flight();
         for member in self.members() {
-            for limiter in &member.limiters {
-                let (limiter, network) = (limiter.clone(), self.network.clone());
-                self.executor.spawn(member.process, async move {
-                    if let Err(error) = limiter.drain(DRAINS_IN).await {
-                        network.with_records(|records, moment| {
-                            records.violated(moment, Subject::ALL, &error.to_string());
-                        });
-                    }
-                });
-            }
+            let drained = Arc::clone(member);
+            self.executor.spawn(member.process, async move {
+                for limiter in &drained.limiters.rates {
+                    drained.must(limiter.drain(DRAINS_IN).await);
+                }
+                for limiter in &drained.limiters.in_flight {
+                    drained.must(limiter.inner.drain(DRAINS_IN).await);
+                }
+            });
         }
     }
 
     /// Returns what should be over by now, and is not.
     pub(crate) fn leftovers(&self) -> Vec<String> {
-        let tasks = self.ids().into_iter().filter_map(|process| {
-            let tasks = self.executor.tasks(process);
+        let tasks = self.members().filter_map(|member| {
+            let (process, tasks) = (member.process, self.executor.tasks(member.process));
             (tasks > 0).then(|| format!("{tasks} tasks of {process} have not ended"))
         });
-        let counters = self.ids().into_iter().filter_map(|process| self.disagrees(process, true));
-        tasks.chain(counters).collect()
+        let held = self.members().filter_map(|member| {
+            let held: u64 = member.limiters.in_flight.iter().map(|it| it.inner.held()).sum();
+            (held > 0).then(|| format!("{} holds {held} permits", member.process))
+        });
+        let lost = self.members().filter_map(|member| member.lost_otherwise());
+        tasks.chain(held).chain(lost).collect()
+    }
+
+    /// Returns how what a process reports of lost permits disagrees with what its callers know.
+    pub(crate) fn lost_otherwise(&self, process: ProcessId) -> Option<String> {
+        self.members().find(|member| member.process == process)?.lost_otherwise()
     }
 
     fn find(&mut self, process: ProcessId) -> Option<&mut Process> {
         self.places.iter_mut().flatten().find(|it| it.member.process == process)
+    }
+}
+
+impl Member {
+    /// Lets the record know the keys that servers have for the limiters of the process.
+    fn names_stored_keys(&self) -> Result<(), Error> {
+        self.with_record(|record, _| {
+            for (index, limiter) in self.limiters.rates.iter().enumerate() {
+                // Tiers of other lengths have lists of their own.
+                for policy in self.fleet.tiers(index) {
+                    let tier = limiter.with_policy(policy)?;
+                    for subject in subjects(index) {
+                        record.is_stored_at(subject, tier.stored_keys(subject.name())?);
+                    }
+                }
+            }
+            for (number, limiter) in self.limiters.in_flight.iter().enumerate() {
+                for subject in subjects(self.fleet.limiters() + number) {
+                    let key = limiter.inner.stored_key(subject.name())?;
+                    record.is_stored_at(subject, vec![key]);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns how the counters and events of lost permits disagree with what callers know.
+    fn lost_otherwise(&self) -> Option<String> {
+        self.limiters.in_flight.iter().enumerate().find_map(|(number, limiter)| {
+            let known = self.with_record(|record, _| {
+                let of = (self.process, self.fleet.limiters() + number);
+                record.auditor.in_flight.lost.get(&of).copied().unwrap_or(0)
+            });
+            let (counted, events) =
+                (limiter.inner.counters().permits_lost, limiter.lost.load(Relaxed));
+            (counted != known || events != known).then(|| {
+                format!(
+                    "{} has counted {counted} lost permits, and reported {events}, of which callers know {known}",
+                    self.process
+                )
+            })
+        })
     }
 }

@@ -1,18 +1,40 @@
 //! A run from its first fault to its report.
 
-use std::{cmp::Reverse, sync::atomic::Ordering::Relaxed};
+use std::{cmp::Reverse, collections::BTreeMap, fmt, mem, sync::atomic::Ordering::Relaxed};
 
 use limiter_core::Error;
 
 use crate::{
-    probe,
-    report::Report,
-    server::Server,
-    settings::Settings,
-    step::Step,
-    vocabulary::{SETTLES_IN, Subject},
-    world::World,
+    fault::Fault, record::Violation, settings::Settings, vocabulary::Micros, world::World,
 };
+
+/// The result of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The seed, which repeats the run.
+    pub seed: u64,
+    /// How many processes there were.
+    pub processes: u32,
+    /// The simulated time.
+    pub simulated: Micros,
+    /// How many decisions callers got.
+    pub decisions: u64,
+    /// How many permits the store and leases have admitted, and how many of them were checked against a bound.
+    pub permits: (u64, u64),
+    /// How often each fault happened.
+    pub faults: BTreeMap<Fault, u64>,
+    /// The checks that failed. The run ends with the first moment at which there is one.
+    pub violations: Vec<Violation>,
+    /// A hash over every event.
+    pub hash: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, {} processes, hash {:016x}", self.seed, self.processes, self.hash)?;
+        self.violations.iter().try_for_each(|violation| write!(f, "VIOLATION {violation}"))
+    }
+}
 
 /// Runs a simulation.
 ///
@@ -27,9 +49,6 @@ pub fn run(settings: &Settings) -> Report {
 
 impl World {
     fn run(mut self) -> Result<Report, Error> {
-        self.plan(self.calm, Step::FirstFault);
-        self.plan(self.faults_until, Step::LastFault);
-        self.plan(0, Step::Replicate);
         while let Some((Reverse((time, _)), step)) = self.agenda.pop() {
             self.executor.run_until(time);
             if self.is_violated() {
@@ -38,71 +57,27 @@ impl World {
             self.take(step)?;
         }
         if !self.is_violated() {
-            self.recover()?;
+            self.heal()?;
+            self.processes.is_over.store(true, Relaxed);
+            self.finish();
         }
         let report = self.report();
         self.executor.clear();
         Ok(report)
     }
 
-    /// Stops the faults, and checks that everything works again.
-    fn recover(&mut self) -> Result<(), Error> {
-        self.network.heal();
-        self.network.with_servers(Server::heal);
-        self.processes.heal()?;
-        self.executor.run_until(self.executor.now() + self.calm);
-        self.is_over.store(true, Relaxed);
-        if self.processes.fleet.in_flight.is_some() {
-            self.finish_in_flight();
-            if !self.is_violated() {
-                self.end();
-            }
-            return Ok(());
-        }
-        let settled = self.executor.now() + SETTLES_IN + self.processes.fleet.recovery();
-        self.executor.run_until(settled);
-        if self.is_violated() {
-            return Ok(());
-        }
-        let probes = probe::start(&self.processes, &self.executor, &mut self.random);
-        self.executor.run_until(probes.from);
-        let before = self.network.with_records(|records, _| records.calls.clone());
-        self.executor.run_until(probes.until);
-        let after = self.network.with_records(|records, _| records.calls.clone());
-        let restless = probe::restless(&probes, &self.processes, &before, &after);
-        for (subject, message) in probes.failures(&self.processes).into_iter().chain(restless) {
-            self.violated(subject, &message);
-        }
-        self.executor.run_until(self.executor.now() + SETTLES_IN);
-        if self.is_violated() {
-            return Ok(());
-        }
-        self.end();
-        Ok(())
-    }
-
-    /// Lets all limiters end what is under way, and checks that nothing is left.
-    fn end(&self) {
-        self.processes.drain();
-        self.executor.run_until(self.executor.now() + SETTLES_IN);
-        for message in self.processes.leftovers() {
-            self.violated(Subject::ALL, &message);
-        }
-    }
-
     fn report(&self) -> Report {
         let faults = self.network.with_faults(|faults| faults.counts.clone());
-        let simulated = self.executor.now();
-        let hash = self.executor.hash();
-        self.network.with_records(|records, _| Report {
+        let (simulated, hash) = (self.executor.now(), self.executor.hash());
+        self.network.with_record(|record, _| Report {
             seed: self.seed,
             processes: self.processes.number(),
             simulated,
-            decisions: records.decisions,
+            decisions: record.decisions,
+            permits: (record.auditor.admitted, record.auditor.counted),
             faults,
-            violations: std::mem::take(&mut records.violations),
-            in_flight: records.auditor.in_flight.counts,
-            hash: hash ^ records.hash().rotate_left(1),
+            violations: mem::take(&mut record.violations),
+            hash: hash ^ record.hash().rotate_left(1),
         })
     }
 }

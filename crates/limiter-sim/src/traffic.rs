@@ -1,64 +1,26 @@
-//! The callers of a process: what they ask of its limiters, and what they see.
+//! The callers of a process: what they ask of its limiters, and what they note of the answers.
 
 mod caller;
-mod charges;
-mod holders;
+mod holder;
 mod lists;
-mod member;
-mod operations;
-mod refunds;
 
+use std::sync::Arc;
+
+use self::{caller::Caller, holder::Holder};
 pub(crate) use self::{
-    caller::Caller,
-    holders::{AtWork, Holder, enter},
-    member::{Member, Target},
+    caller::ask,
+    holder::{AtWork, enter},
 };
-use crate::fault::Fault;
+use crate::{executor::Executor, processes::Member, random::Random};
 
-impl Caller {
-    /// Asks until the traffic is over.
-    pub(crate) async fn run(mut self) {
-        while !self.member.is_over() {
-            let quiet = self.member.fleet.quiet_for(self.member.now());
-            let pause = self.random.below(self.member.fleet.longest_pause);
-            self.member.sleep(quiet + pause).await;
-            let limiter = self.member.pick_limiter(&mut self.random);
-            // Leases are for keys that are checked often.
-            let number = match self.member.leases(limiter) {
-                true => self.random.between(1, 16),
-                false => 1,
-            };
-            for _ in 0..number {
-                self.ask(limiter).await;
-            }
-            self.refund_late().await;
-        }
+/// Starts the callers of a process: two to eight of rates, and one to three that hold permits.
+pub(crate) fn start(executor: &Executor, (member, mut random): (Arc<Member>, Random)) {
+    for _ in 0..random.between(2, 8) {
+        let caller = Caller::new(&member, random.fork());
+        executor.spawn(member.process, caller.run());
     }
-
-    /// Makes one operation.
-    async fn ask(&mut self, limiter: usize) {
-        let target = self.member.pick(limiter, &mut self.random);
-        match self.random.below(1_000) {
-            0..670 => self.check(target).await,
-            670..740 => self.reserve(target).await,
-            740..790 => self.take_up_to(target).await,
-            790..830 => self.acquire(target).await,
-            830..860 => self.peek(target).await,
-            860..900 if self.member.fleet.charges => self.charge(target).await,
-            860..900 => self.check(target).await,
-            900..902 => self.reset(target).await,
-            902..940 => self.decide(target).await,
-            _ => self.refund().await,
-        }
-    }
-
-    /// Refunds a receipt after a long time.
-    async fn refund_late(&mut self) {
-        let is_late = !self.receipts.is_empty() && self.member.happens(Fault::LateRefund);
-        if is_late {
-            let time = self.random.below(2_000_000);
-            self.member.sleep(time).await;
-            self.refund().await;
-        }
+    for _ in 0..random.between(1, 3) {
+        let holder = Holder { member: Arc::clone(&member), random: random.fork() };
+        executor.spawn(member.process, holder.run());
     }
 }

@@ -15,52 +15,46 @@ impl fmt::Display for ProcessId {
     }
 }
 
-/// A key of a limiter: the index of its history.
+/// A key of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Subject(pub(crate) usize);
+pub(crate) struct Subject {
+    /// The index of the limiter: those of rates come before those of requests in flight.
+    pub(crate) limiter: usize,
+    /// The index of its key.
+    pub(crate) key: usize,
+}
 
 impl Subject {
-    /// All keys, or none of them.
-    pub(crate) const ALL: Self = Self(usize::MAX);
-
     /// Returns the name of its key.
-    pub(crate) fn key(self) -> &'static str {
-        KEYS.get(self.0 % KEYS.len()).copied().unwrap_or_default()
-    }
-
-    /// Returns the index of its limiter.
-    pub(crate) const fn limiter(self) -> usize {
-        self.0 / KEYS.len()
+    pub(crate) fn name(self) -> &'static str {
+        KEYS.get(self.key).copied().unwrap_or_default()
     }
 }
 
 /// The keys of each limiter.
 pub(crate) const KEYS: [&str; 2] = ["alice", "bob"];
 
-/// Returns the subject of a key of a limiter.
-pub(crate) const fn subject(limiter: usize, key: usize) -> Subject {
-    Subject(limiter * KEYS.len() + key)
+/// Returns the subjects of a limiter.
+pub(crate) fn subjects(limiter: usize) -> impl Iterator<Item = Subject> {
+    (0..KEYS.len()).map(move |key| Subject { limiter, key })
 }
 
 /// The time in which all that is under way ends after the faults.
 pub(crate) const SETTLES_IN: Micros = 6_000_000;
 
+/// How long a call may be under way.
+pub(crate) const UNDER_WAY: Micros = 5_000_000;
+
 /// How far ahead permits may be reserved.
 pub(crate) const HORIZON: Duration = Duration::from_secs(1);
 
-/// The most nodes of a cluster.
-pub(crate) const MAX_NODES: usize = 3;
-
-/// A moment: the simulated time, and the time that has passed by the clock of each node.
+/// A moment: the simulated time, and the time that has passed by the servers' clock, without its steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) now: Micros,
-    pub(crate) by_nodes: [Micros; MAX_NODES],
+    pub(crate) passed: Micros,
 }
 
-impl Moment {
-    /// Returns the time that has passed by a node's clock.
-    pub(crate) fn passed(&self, node: usize) -> Micros {
-        self.by_nodes.get(node).copied().unwrap_or(self.now)
-    }
+pub(crate) fn micros(time: Duration) -> Micros {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,27 +1,53 @@
-//! All that is simulated, and what is to happen next.
+//! All that is simulated: what is to happen next, and the faults of processes, their network and the servers.
 
-use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::{cmp::Reverse, collections::BinaryHeap, mem, sync::Arc};
 
 use limiter_core::Error;
+use limiter_double::Refusal;
 
 use crate::{
     executor::Executor,
-    fault::Faults,
+    fault::{Fault, Faults},
     fleet::Fleet,
-    in_flight_plan,
     network::Network,
     processes::Processes,
     random::Random,
-    records::Records,
+    servers::{Servers, Trouble},
     settings::Settings,
-    step::Step,
-    vocabulary::{Micros, Subject},
+    traffic,
+    vocabulary::{Micros, ProcessId, Subject},
     wrong::Wrong,
 };
+
+/// What happens at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// A fault, and the plan of the next one.
+    NextFault,
+    Fault(Fault),
+    /// The faults end.
+    LastFault,
+    /// The replicas catch up.
+    Replicate,
+    /// The process that was stopped or suspended goes on.
+    Resume(ProcessId),
+    /// A process is started in a place.
+    Start(usize),
+    /// The process in a place uses another tier of a limiter.
+    Reload {
+        place: usize,
+        limiter: usize,
+        tier: usize,
+    },
+    /// A key moves to another node, the last one with its slot.
+    Move {
+        key: Vec<u8>,
+        is_last: bool,
+    },
+}
+
+/// How long it takes until all processes have reloaded a quota.
+const RELOADED_WITHIN: Micros = 1_000_000;
 
 /// All that is simulated.
 pub(crate) struct World {
@@ -30,66 +56,264 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) processes: Processes,
     pub(crate) random: Random,
-    pub(crate) wrong: Option<Wrong>,
-    pub(crate) calm: Micros,
-    pub(crate) faults_until: Micros,
+    wrong: Option<Wrong>,
+    faults_until: Micros,
     /// What is to happen, the next step first.
     pub(crate) agenda: BinaryHeap<(Reverse<(Micros, u64)>, Step)>,
     planned: u64,
-    /// Set when the callers are to end.
-    pub(crate) is_over: Arc<AtomicBool>,
+    /// Whether the slot of a key moves, which is one at a time.
+    is_moving: bool,
+    /// By how much the servers' clock has stepped back, together.
+    pub(crate) stepped_back: Micros,
 }
 
 impl World {
     pub(crate) fn new(settings: &Settings) -> Result<Self, Error> {
-        let has_in_flight = settings.has_in_flight();
-        let stream = if has_in_flight { in_flight_plan::STREAM } else { 0 };
-        let mut random = Random::new(settings.seed ^ stream);
+        let mut random = Random::new(settings.seed);
         let drawn = u32::try_from(random.between(1, 6)).unwrap_or(1);
         let number = settings.processes.unwrap_or(drawn).max(1);
-        let fleet = match has_in_flight {
-            true => Fleet::of_in_flight(&mut random, number, settings.wrong),
-            false => Fleet::new(&mut random, number, settings.wrong)?,
-        };
-        let fleet = Arc::new(fleet);
-        let (auditor, names) = fleet.auditor();
+        let fleet = Arc::new(Fleet::new(&mut random, number)?);
         let executor = Executor::new();
-        let mut without = settings.without.clone();
-        without.extend(fleet.in_flight.iter().flat_map(|plan| &plan.without));
-        let faults = Faults::new(random.fork(), &without);
-        let records = Records::new(names, auditor);
-        let network =
-            Network::new(&executor, (random.fork(), fleet.trips), faults, records, settings.wrong);
-        let is_over = Arc::new(AtomicBool::new(false));
-        let processes =
-            Processes::new(&executor, &network, &fleet, &is_over, random.fork(), number)?;
-        Ok(Self {
+        let faults = Faults::new(random.fork(), &settings.without);
+        let numbers = (random.fork(), fleet.trips);
+        let network = Network::new(&executor, numbers, faults, fleet.record(), settings.wrong);
+        let processes = Processes::new(&executor, &network, &fleet, random.fork(), number);
+        let mut world = Self {
             seed: settings.seed,
             executor,
             network,
             processes,
             random,
             wrong: settings.wrong,
-            calm: settings.calm,
-            faults_until: settings.calm + settings.faults_for,
+            faults_until: settings.faults_for,
             agenda: BinaryHeap::new(),
             planned: 0,
-            is_over,
-        })
+            is_moving: false,
+            stepped_back: 0,
+        };
+        (0..number as usize).try_for_each(|place| world.start(place))?;
+        world.network.with_faults(|faults| faults.set(true));
+        world.plan(0, Step::Replicate);
+        world.plan(0, Step::NextFault);
+        world.plan(settings.faults_for, Step::LastFault);
+        Ok(world)
     }
 
     /// Adds a step in a while.
-    pub(crate) fn plan(&mut self, after: Micros, step: Step) {
+    fn plan(&mut self, after: Micros, step: Step) {
         self.planned += 1;
         let time = self.executor.now().saturating_add(after);
         self.agenda.push((Reverse((time, self.planned)), step));
     }
 
-    pub(crate) fn violated(&self, subject: Subject, message: &str) {
-        self.network.with_records(|records, moment| records.violated(moment, subject, message));
+    fn start(&mut self, place: usize) -> Result<(), Error> {
+        let started = self.processes.start(place)?;
+        traffic::start(&self.executor, started);
+        Ok(())
+    }
+
+    pub(crate) fn violated(&self, subject: Option<Subject>, message: &str) {
+        self.network.with_record(|record, moment| record.violated(moment, subject, message));
     }
 
     pub(crate) fn is_violated(&self) -> bool {
-        self.network.with_records(|records, _| !records.violations.is_empty())
+        self.network.with_record(|record, _| !record.violations.is_empty())
+    }
+
+    /// Takes a step. Those after the faults have ended only undo what they did.
+    pub(crate) fn take(&mut self, step: Step) -> Result<(), Error> {
+        let is_over = self.executor.now() >= self.faults_until;
+        match step {
+            Step::Resume(process) => self.processes.resume(process),
+            Step::Start(place) => self.start(place)?,
+            Step::Reload { place, limiter, tier } => self.processes.reload(place, limiter, tier),
+            Step::Move { key, is_last } => {
+                self.is_moving &= !is_last;
+                self.network.with_servers(|servers| servers.move_key(&key, is_last));
+            }
+            Step::LastFault => self.network.with_faults(|faults| faults.set(false)),
+            Step::NextFault | Step::Fault(_) | Step::Replicate if is_over => {}
+            Step::NextFault => {
+                let (fault, gap) = self.network.with_faults(Faults::next);
+                if let Some(fault) = fault {
+                    self.plan(gap, Step::Fault(fault));
+                }
+                self.plan(gap, Step::NextFault);
+            }
+            Step::Fault(fault) => {
+                // Each fault draws from numbers of its own, so that the others stay the same without it.
+                let random = self.random.fork();
+                let others = mem::replace(&mut self.random, random);
+                if !self.network.with_faults(|faults| faults.are_without(fault)) {
+                    self.happens(fault)?;
+                }
+                self.random = others;
+            }
+            Step::Replicate => {
+                self.network.with_servers(Servers::replicate);
+                let lag = self.random.between(10_000, 300_000);
+                self.plan(lag, Step::Replicate);
+            }
+        }
+        Ok(())
+    }
+
+    fn happens(&mut self, fault: Fault) -> Result<(), Error> {
+        let now = self.executor.now();
+        let node = self.any_node();
+        let time = self.random.between(10_000, 1_500_000);
+        let until = now + time;
+        let network = self.network.clone();
+        let has_trouble = |trouble| {
+            network.with_servers(|servers| servers.has_trouble(node, trouble, until));
+        };
+        let Some(process) = self.processes.any_that_runs(&mut self.random) else { return Ok(()) };
+        match fault {
+            Fault::Stopped | Fault::Suspended => {
+                let is_suspended = fault == Fault::Suspended;
+                let stands_still = is_suspended || self.wrong == Some(Wrong::ClockStandsStill);
+                self.processes.stop(process, stands_still, is_suspended);
+                self.plan(time, Step::Resume(process));
+            }
+            Fault::Killed => {
+                if let Some(place) = self.kill(process) {
+                    self.plan(time, Step::Start(place));
+                }
+            }
+            Fault::Cut => network.cut(process, node, now + time / 10),
+            Fault::Partitioned => network.partition(process, node, until),
+            Fault::Slow => {
+                let by = self.random.between(1_000, 80_000);
+                network.slow_down(node, by, until);
+            }
+            Fault::ErrorReplies => {
+                let refusal = self.random.pick(&Trouble::REFUSALS).copied();
+                refusal.map(Trouble::Refuses).into_iter().for_each(has_trouble);
+            }
+            Fault::MemoryFull => has_trouble(Trouble::Full),
+            Fault::CommandDenied => {
+                let command = self.random.pick(&Trouble::COMMANDS).copied();
+                command.map(Trouble::Denies).into_iter().for_each(has_trouble);
+            }
+            Fault::ScriptsFlushed => {
+                network.with_servers(|servers| servers.flush_scripts(node, now));
+            }
+            Fault::SlotMoved => {
+                if !self.moves(time) {
+                    return Ok(());
+                }
+            }
+            Fault::Restarted => {
+                network.with_servers(|servers| servers.restart(node, now));
+                has_trouble(Trouble::Refuses(Refusal::Loading));
+                self.loses_state(node, 0);
+            }
+            Fault::FailedOver => {
+                network.with_servers(|servers| servers.fail_over(node));
+                // It is a replica until it is promoted.
+                has_trouble(Trouble::Refuses(Refusal::ReadOnly));
+                self.loses_state(node, 0);
+            }
+            Fault::Stale => {
+                network.with_servers(|servers| servers.answers_stale(node, process, until));
+                network.with_record(|record, moment| record.auditor.voids(None, moment, time));
+            }
+            Fault::Stepped => {
+                let micros = self.random.around_zero(5_000_000);
+                network.with_servers(|servers| servers.clock.step(micros));
+                network.with_record(|record, moment| record.auditor.voids(None, moment, 0));
+                self.stepped_back += micros.min(0).unsigned_abs();
+            }
+            Fault::Slewed => {
+                let ppm = self.random.around_zero(300);
+                network.with_servers(|servers| servers.clock.slew(now, ppm));
+            }
+            Fault::Flooded => self.processes.flood(process),
+            Fault::QuotaReloaded => self.reload(),
+            Fault::SettingsChanged => self.change_settings(process)?,
+            // They happen to messages and operations.
+            Fault::RequestLost
+            | Fault::ReplyLost
+            | Fault::Delayed
+            | Fault::Held
+            | Fault::CallerLeaves
+            | Fault::LateRefund
+            | Fault::KeyReset
+            | Fault::TierChanged => return Ok(()),
+        }
+        self.network.with_faults(|faults| faults.count(fault));
+        self.network.with_record(|record, moment| {
+            record.note(moment, Some(process), None, crate::record::Event::Fault { fault, until });
+        });
+        Ok(())
+    }
+
+    /// Notes that a node has lost some of its state, and cuts all processes off it.
+    fn loses_state(&mut self, node: usize, lasts: Micros) {
+        self.network.with_record(|record, moment| record.auditor.voids(None, moment, lasts));
+        let until = self.executor.now() + self.random.between(1_000, 100_000);
+        for member in self.processes.members() {
+            self.network.cut(member.process, node, until);
+        }
+    }
+
+    /// Kills a process, and returns its place.
+    fn kill(&mut self, process: ProcessId) -> Option<usize> {
+        if let Some(message) = self.processes.lost_otherwise(process) {
+            self.violated(None, &message);
+        }
+        self.processes.kill(process)
+    }
+
+    /// Begins to move the slot of one of the stored keys: first each key of its subject, and in the end the slot.
+    fn moves(&mut self, time: Micros) -> bool {
+        let stored: Vec<(Vec<u8>, Subject)> = self.network.with_record(|record, _| {
+            record.stored().map(|(key, subject)| (key.clone(), subject)).collect()
+        });
+        let Some((first, of)) = self.random.pick(&stored).cloned() else { return false };
+        let others = self.network.nodes() as u64 - 1;
+        let step = usize::try_from(self.random.between(1, others)).unwrap_or(1);
+        if self.is_moving || !self.network.with_servers(|it| it.begin_move(&first, step)) {
+            return false;
+        }
+        self.is_moving = true;
+        for (key, _) in stored.into_iter().filter(|(_, subject)| *subject == of) {
+            let after = self.random.below(time);
+            self.plan(after, Step::Move { key, is_last: false });
+        }
+        self.plan(time, Step::Move { key: first, is_last: true });
+        true
+    }
+
+    /// Lets all processes use another tier of a limiter, each at a moment of its own.
+    fn reload(&mut self) {
+        let (limiter, tier) = self.processes.next_tier(&mut self.random);
+        for place in 0..self.processes.number() as usize {
+            let after = self.random.below(RELOADED_WITHIN);
+            self.plan(after, Step::Reload { place, limiter, tier });
+        }
+    }
+
+    /// Starts a process anew with other settings, or lets it share its keys with another number of processes.
+    fn change_settings(&mut self, process: ProcessId) -> Result<(), Error> {
+        if self.random.below(2) == 0 {
+            let most = 2 * u64::from(self.processes.number());
+            self.processes.share(process, self.random.between(1, most));
+        } else if let Some(place) = self.kill(process) {
+            self.processes.tunes(place);
+            self.start(place)?;
+        }
+        Ok(())
+    }
+
+    fn any_node(&mut self) -> usize {
+        usize::try_from(self.random.below(self.network.nodes() as u64)).unwrap_or(0)
+    }
+
+    /// Ends the faults, and lets all processes run.
+    pub(crate) fn heal(&mut self) -> Result<(), Error> {
+        self.network.heal();
+        self.network.with_servers(Servers::heal);
+        self.processes.heal().into_iter().try_for_each(|place| self.start(place))
     }
 }

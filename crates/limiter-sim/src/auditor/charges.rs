@@ -1,4 +1,4 @@
-//! Whether operations have charged at the server what their outcomes say: nothing, or once at most.
+//! Whether the servers have written what callers were told: nothing, or once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,8 +10,7 @@ const LONGEST: Micros = 10_000_000;
 /// An operation that has begun.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
-    pub(crate) process: ProcessId,
-    pub(crate) subject: Subject,
+    pub(crate) of: (ProcessId, Subject),
     at: Micros,
     /// How many operations the process had begun on the key.
     number: u64,
@@ -27,19 +26,10 @@ struct Operations {
     disturbed_until: Micros,
 }
 
-/// A call that has changed a key.
-#[derive(Clone, Copy, Debug)]
-struct Change {
-    process: ProcessId,
-    subject: Subject,
-    sent: Micros,
-}
-
 /// An operation that was alone, and how many more calls for it may change its key.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
-    process: ProcessId,
-    subject: Subject,
+    of: (ProcessId, Subject),
     from: Micros,
     to: Micros,
     left: usize,
@@ -49,78 +39,81 @@ struct Allowance {
 #[derive(Debug, Default)]
 pub(crate) struct Charges {
     operations: BTreeMap<(ProcessId, Subject), Operations>,
-    changes: VecDeque<Change>,
+    /// Whose call has changed a key, and when it was sent.
+    changes: VecDeque<((ProcessId, Subject), Micros)>,
     allowances: VecDeque<Allowance>,
 }
 
+const OFTEN: &str =
+    "a server has charged an operation that was `Unavailable`, or one operation twice";
+const NEVER: &str = "an operation was admitted by the store, and no server has charged it";
+
 impl Charges {
-    pub(crate) fn begins(&mut self, process: ProcessId, subject: Subject, at: Micros) -> Begun {
-        let operations = self.operations.entry((process, subject)).or_default();
+    pub(crate) fn begins(&mut self, of: (ProcessId, Subject), at: Micros) -> Begun {
+        let operations = self.operations.entry(of).or_default();
         operations.under_way += 1;
         operations.begun += 1;
         let is_alone = operations.under_way == 1 && operations.disturbed_until <= at;
-        Begun { process, subject, at, number: operations.begun, is_alone }
+        Begun { of, at, number: operations.begun, is_alone }
     }
 
-    pub(crate) fn ends(&mut self, begun: Begun) {
-        if let Some(operations) = self.operations.get_mut(&(begun.process, begun.subject)) {
+    /// Notes that an operation's caller has left. It may still send calls.
+    pub(crate) fn leaves(&mut self, begun: Begun, now: Micros) {
+        if let Some(operations) = self.operations.get_mut(&begun.of) {
             operations.under_way -= 1;
-        }
-    }
-
-    /// Notes that an operation whose caller has left may still send calls.
-    pub(crate) fn disturbed(&mut self, begun: Begun, now: Micros) {
-        if let Some(operations) = self.operations.get_mut(&(begun.process, begun.subject)) {
             operations.disturbed_until = now + LONGEST;
             operations.begun += 1;
         }
     }
 
-    /// Notes that calls for an operation that has ended may change its key so many times. Returns whether they did so more
-    /// often. Calls that are executed later are found by [`changed`](Self::changed).
-    pub(crate) fn allow(&mut self, begun: Begun, now: Micros, times: usize) -> bool {
-        let Begun { process, subject, at, number, is_alone } = begun;
-        let operations = self.operations.get(&(process, subject)).copied().unwrap_or_default();
-        if !is_alone || operations.begun != number {
-            return false;
-        }
-        let allowance = Allowance { process, subject, from: at, to: now, left: 0 };
+    /// Notes that an operation has ended, whose calls have changed its key at least and at most so many times, if that is
+    /// known. Returns what is wrong. Calls that are executed later are found by [`changed`](Self::changed).
+    pub(crate) fn ends(
+        &mut self,
+        begun: Begun,
+        now: Micros,
+        times: Option<(usize, usize)>,
+    ) -> Option<&'static str> {
+        let operations = self.operations.get_mut(&begun.of)?;
+        operations.under_way -= 1;
+        let is_alone = begun.is_alone && operations.begun == begun.number;
+        let (least, most) = times?;
+        let allowance = Allowance { of: begun.of, from: begun.at, to: now, left: 0 };
         let changes = self.changes.iter().filter(|change| allowance.covers(change)).count();
+        if changes < least {
+            return Some(NEVER);
+        }
+        if !is_alone {
+            return None;
+        }
         while self.allowances.front().is_some_and(|first| first.to + LONGEST < now) {
             self.allowances.pop_front();
         }
-        let left = times.saturating_sub(changes);
-        self.allowances.push_back(Allowance { left, ..allowance });
-        changes > times
+        self.allowances.push_back(Allowance { left: most.saturating_sub(changes), ..allowance });
+        (changes > most).then_some(OFTEN)
     }
 
-    /// Notes that a call has changed a key, and returns whether no operation allows that which has ended.
+    /// Notes that a call has changed a key. Returns what is wrong if no operation allows that which has ended.
     pub(crate) fn changed(
         &mut self,
-        process: ProcessId,
-        subject: Subject,
+        of: (ProcessId, Subject),
         sent: Micros,
         now: Micros,
-    ) -> bool {
-        while self.changes.front().is_some_and(|first| first.sent + LONGEST < now) {
+    ) -> Option<&'static str> {
+        while self.changes.front().is_some_and(|(_, sent)| sent + LONGEST < now) {
             self.changes.pop_front();
         }
-        let change = Change { process, subject, sent };
-        self.changes.push_back(change);
-        let mut allowances = self.allowances.iter_mut();
-        let Some(allowance) = allowances.find(|allowance| allowance.covers(&change)) else {
-            return false;
-        };
+        self.changes.push_back((of, sent));
+        let allowance = self.allowances.iter_mut().find(|it| it.covers(&(of, sent)))?;
         let is_allowed = allowance.left > 0;
         allowance.left = allowance.left.saturating_sub(1);
-        !is_allowed
+        (!is_allowed).then_some(OFTEN)
     }
 }
 
 impl Allowance {
-    fn covers(&self, change: &Change) -> bool {
-        let is_same = (self.process, self.subject) == (change.process, change.subject);
-        is_same && (self.from..self.to).contains(&change.sent)
+    fn covers(&self, (of, sent): &((ProcessId, Subject), Micros)) -> bool {
+        self.of == *of && (self.from..self.to).contains(sent)
     }
 }
 
@@ -128,50 +121,45 @@ impl Allowance {
 mod tests {
     use super::*;
 
-    const PROCESS: ProcessId = ProcessId(1);
-    const KEY: Subject = Subject(0);
+    const OF: (ProcessId, Subject) = (ProcessId(1), Subject { limiter: 0, key: 0 });
 
     #[test]
     fn a_charge_of_what_charged_nothing_is_found_before_and_after_the_outcome() {
         let mut charges = Charges::default();
-        let begun = charges.begins(PROCESS, KEY, 10);
-        assert!(!charges.changed(PROCESS, KEY, 11, 12));
-        charges.ends(begun);
-        assert!(charges.allow(begun, 20, 0));
+        let begun = charges.begins(OF, 10);
+        assert_eq!(charges.changed(OF, 11, 12), None);
+        assert_eq!(charges.ends(begun, 20, Some((0, 0))), Some(OFTEN));
 
-        let begun = charges.begins(PROCESS, KEY, 30);
-        charges.ends(begun);
-        assert!(!charges.allow(begun, 40, 0));
-        assert!(!charges.changed(ProcessId(2), KEY, 35, 50));
-        assert!(!charges.changed(PROCESS, KEY, 41, 50));
-        assert!(charges.changed(PROCESS, KEY, 35, 50));
+        let begun = charges.begins(OF, 30);
+        assert_eq!(charges.ends(begun, 40, Some((0, 0))), None);
+        assert_eq!(charges.changed((ProcessId(2), OF.1), 35, 50), None);
+        assert_eq!(charges.changed(OF, 41, 50), None);
+        assert_eq!(charges.changed(OF, 35, 50), Some(OFTEN));
     }
 
     #[test]
-    fn a_call_that_is_executed_twice_is_found() {
+    fn a_call_that_is_executed_twice_or_never_is_found() {
         let mut charges = Charges::default();
-        let begun = charges.begins(PROCESS, KEY, 10);
-        charges.changed(PROCESS, KEY, 11, 12);
-        charges.ends(begun);
-        assert!(!charges.allow(begun, 20, 1));
-        assert!(charges.changed(PROCESS, KEY, 11, 30));
+        let begun = charges.begins(OF, 10);
+        charges.changed(OF, 11, 12);
+        assert_eq!(charges.ends(begun, 20, Some((1, 1))), None);
+        assert_eq!(charges.changed(OF, 11, 30), Some(OFTEN));
+        let begun = charges.begins(OF, 40);
+        assert_eq!(charges.ends(begun, 50, Some((1, 1))), Some(NEVER));
     }
 
     #[test]
     fn a_charge_may_be_that_of_another_operation() {
         let mut charges = Charges::default();
-        let (first, second) = (charges.begins(PROCESS, KEY, 10), charges.begins(PROCESS, KEY, 15));
-        charges.changed(PROCESS, KEY, 16, 18);
+        let (first, second) = (charges.begins(OF, 10), charges.begins(OF, 15));
+        charges.changed(OF, 16, 18);
         for begun in [first, second] {
-            charges.ends(begun);
-            assert!(!charges.allow(begun, 20, 0));
+            assert_eq!(charges.ends(begun, 20, Some((0, 0))), None);
         }
-        let left = charges.begins(PROCESS, KEY, 30);
-        charges.ends(left);
-        charges.disturbed(left, 31);
-        let begun = charges.begins(PROCESS, KEY, 40);
-        charges.changed(PROCESS, KEY, 41, 42);
-        charges.ends(begun);
-        assert!(!charges.allow(begun, 50, 0));
+        let left = charges.begins(OF, 30);
+        charges.leaves(left, 31);
+        let begun = charges.begins(OF, 40);
+        charges.changed(OF, 41, 42);
+        assert_eq!(charges.ends(begun, 50, Some((0, 0))), None);
     }
 }

@@ -2,14 +2,34 @@
 
 use std::collections::BTreeMap;
 
+use limiter_double::Reply;
+use limiter_redis::CallError;
 use tokio::sync::oneshot;
 
-use super::reply::Outcome;
 use crate::{
     random::Random,
-    trips::Trips,
     vocabulary::{Micros, ProcessId},
 };
+
+/// How long messages take without faults, and the deadline that the limiters have for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trips {
+    /// The shortest and the longest trip each way.
+    pub(crate) shortest: Micros,
+    pub(crate) longest: Micros,
+    pub(crate) deadline: Micros,
+}
+
+impl Trips {
+    /// Those to a server in the same building.
+    pub(crate) const NEAR: Self = Self { shortest: 20, longest: 400, deadline: 50_000 };
+
+    /// Those to a server in another country.
+    pub(crate) const FAR: Self = Self { shortest: 5_000, longest: 40_000, deadline: 200_000 };
+}
+
+/// What a call ends with: the server's reply, or why there is none.
+pub(super) type Outcome = Result<Reply, CallError>;
 
 /// Calls under way, and what is wrong with the network.
 #[derive(Debug)]

@@ -1,33 +1,33 @@
-//! A caller: how it asks a limiter, and what it notes of the answer.
+//! A caller of limits on rates.
 
 use std::{sync::Arc, time::Duration};
 
 use limiter_core::{
-    Cost, Decision, Error, Key, LimiterFuture, Receipt, Reservation, WaitingLimiter,
+    Cost, Decision, Error, ErrorKind, Key, LimiterFuture, Receipt, Reservation, Source,
+    WaitingLimiter,
 };
 
-use super::member::{Member, Target};
 use crate::{
     auditor::Admission,
     fault::Fault,
-    fleet::micros,
+    processes::{Member, Target},
     random::Random,
-    records::{Answer, End, Operation, Question},
-    vocabulary::Moment,
+    record::{End, Operation, Question, Record},
+    vocabulary::{Micros, micros},
 };
 
 /// A caller, which makes one operation after the other.
 #[derive(Debug)]
 pub(crate) struct Caller {
-    pub(crate) member: Arc<Member>,
-    pub(crate) random: Random,
-    /// The receipts of what it may refund.
-    pub(crate) receipts: Vec<Kept>,
+    pub(super) member: Arc<Member>,
+    pub(super) random: Random,
+    /// What it may refund.
+    receipts: Vec<Kept>,
 }
 
 /// A receipt, and the admission as the auditor knows it.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(super) struct Kept {
     pub(super) target: Target,
     pub(super) receipt: Receipt,
     pub(super) admission: Option<Admission>,
@@ -36,101 +36,199 @@ pub(crate) struct Kept {
 /// The most receipts that a caller keeps.
 const MAX_RECEIPTS: usize = 8;
 
+/// The most permits of work that is charged afterwards.
+const MOST_WORK: u64 = 20;
+
 impl Caller {
-    pub(super) fn cost(&mut self) -> Cost {
+    pub(super) fn new(member: &Arc<Member>, random: Random) -> Self {
+        Self { member: Arc::clone(member), random, receipts: Vec::new() }
+    }
+
+    /// Asks until the traffic is over.
+    pub(super) async fn run(mut self) {
+        while !self.member.is_over() {
+            let quiet = self.member.fleet.quiet_for(self.member.now());
+            let pause = self.random.below(self.member.fleet.longest_pause);
+            self.member.sleep(quiet + pause).await;
+            let limiter = self.member.pick_limiter(&mut self.random);
+            // Leases are for keys that are checked often.
+            let leases = self.member.fleet.leases(limiter);
+            for _ in 0..if leases { self.random.between(1, 16) } else { 1 } {
+                self.operate(limiter).await;
+            }
+            if !self.receipts.is_empty() && self.member.network.happens(Fault::LateRefund) {
+                let time = self.random.below(2_000_000);
+                self.member.sleep(time).await;
+                self.refund().await;
+            }
+        }
+    }
+
+    /// Makes one operation.
+    async fn operate(&mut self, limiter: usize) {
+        let target = self.member.pick(limiter, &mut self.random);
+        if self.member.network.happens(Fault::KeyReset) {
+            let reset = |it: &dyn WaitingLimiter, key: &Key<'_>| it.reset(key);
+            return self.ask_and_end(target, "reset", reset).await;
+        }
+        let (cost, within) = (self.cost(), Duration::from_micros(self.random.below(1_500_000)));
+        match self.random.below(100) {
+            0..67 => drop(self.check(target, cost).await),
+            67..74 => {
+                let reserve =
+                    |it: &dyn WaitingLimiter, key: &Key<'_>| it.reserve(key, cost, within);
+                self.reserve(target, ("reserve", cost), reserve).await;
+            }
+            74..79 => {
+                let most = if self.member.fleet.leases(limiter) { 100 } else { 10 };
+                let most = Cost::new(self.random.between(1, most)).unwrap_or(Cost::ONE);
+                let take = |it: &dyn WaitingLimiter, key: &Key<'_>| it.take_up_to(key, most);
+                self.reserve(target, ("take up to", most), take).await;
+            }
+            79..83 => {
+                let acquire =
+                    |it: &dyn WaitingLimiter, key: &Key<'_>| it.acquire(key, cost, Some(within));
+                self.reserve(target, ("acquire", cost), acquire).await;
+            }
+            83..86 => {
+                let peek = |it: &dyn WaitingLimiter, key: &Key<'_>| it.peek(key);
+                self.ask_and_end(target, "peek", peek).await;
+            }
+            86..90 if self.member.fleet.charges => self.work(target).await,
+            86..90 => drop(self.check(target, cost).await),
+            90..94 => self.decide(target, cost).await,
+            _ => self.refund().await,
+        }
+    }
+
+    fn cost(&mut self) -> Cost {
         let cost = if self.random.below(4) == 0 { self.random.between(1, 5) } else { 1 };
         Cost::new(cost).unwrap_or(Cost::ONE)
     }
 
+    async fn check(&mut self, target: Target, cost: Cost) -> bool {
+        let check = |it: &dyn WaitingLimiter, key: &Key<'_>| it.check_n(key, cost);
+        let Some((operation, decision)) = self.ask(target, ("check", cost.get()), check).await
+        else {
+            return false;
+        };
+        self.decided(&operation, decision, cost.get(), 0);
+        decision.is_admitted()
+    }
+
+    /// Checks one permit, works, and charges the others.
+    async fn work(&mut self, target: Target) {
+        if self.check(target, Cost::ONE).await {
+            let work = self.random.below(30_000);
+            self.member.sleep(work).await;
+            let cost = Cost::new(self.random.between(1, MOST_WORK)).unwrap_or(Cost::ONE);
+            let charge = |it: &dyn WaitingLimiter, key: &Key<'_>| it.charge(key, cost);
+            self.reserve(target, ("charge", cost), charge).await;
+        }
+    }
+
+    /// Makes an operation that reserves permits, and keeps its receipt.
+    async fn reserve(
+        &mut self,
+        target: Target,
+        (operation, cost): (&'static str, Cost),
+        ask: impl FnOnce(&dyn WaitingLimiter, &Key<'_>) -> LimiterFuture<Reservation>,
+    ) {
+        let asked = self.ask(target, (operation, cost.get()), ask).await;
+        let Some((operation, reservation)) = asked else { return };
+        let (permits, delay) = (reservation.permits(), reservation.delay().map_or(0, micros));
+        let admission = self.decided(&operation, reservation.decision(), permits, delay);
+        if let Some(receipt) = reservation.into_receipt() {
+            self.keep(Kept { target, receipt, admission });
+        }
+    }
+
+    async fn ask_and_end<T>(
+        &mut self,
+        target: Target,
+        operation: &'static str,
+        ask: impl FnOnce(&dyn WaitingLimiter, &Key<'_>) -> LimiterFuture<T>,
+    ) {
+        if let Some((operation, _)) = self.ask(target, (operation, 0), ask).await {
+            self.end(&operation, End::Answered { is_charged: false });
+        }
+    }
+
+    /// Refunds one of the receipts, or a part of it.
+    async fn refund(&mut self) {
+        let index = usize::try_from(self.random.below(self.receipts.len() as u64)).unwrap_or(0);
+        if index >= self.receipts.len() {
+            return;
+        }
+        let Kept { target, receipt, admission } = self.receipts.swap_remove(index);
+        let kept = if self.random.below(3) == 0 { self.random.below(receipt.permits()) } else { 0 };
+        let receipt = receipt.keep(kept);
+        let permits = receipt.permits();
+        let Some(handle) = self.member.handle(target) else { return };
+        let operation = begin(&self.member, target, ("refund", permits));
+        let less = admission.map(|it| {
+            let refunds = |record: &mut Record, moment| record.refunds(moment, it, permits);
+            (it, self.member.with_record(refunds))
+        });
+        let answer = self.wait(handle.refund(receipt)).await;
+        let (returned, end) = match &answer {
+            Some(Ok(returned)) => (Some(*returned), End::Answered { is_charged: false }),
+            Some(Err(error)) => {
+                let is_uncharged = error.kind() == ErrorKind::Unavailable;
+                (is_uncharged.then_some(0), End::Failed(error))
+            }
+            None => (None, End::Left),
+        };
+        if let Some((less, returned)) = less.zip(returned) {
+            self.member.with_record(|record, moment| {
+                record.refunded(moment, &operation, less, returned);
+            });
+        }
+        self.end(&operation, end);
+    }
+
     /// Makes an operation on one key, and returns its answer, `None` if it failed or the caller has left.
-    pub(super) async fn ask_one<T>(
+    async fn ask<T>(
         &mut self,
         target: Target,
         what: (&'static str, u64),
         ask: impl FnOnce(&dyn WaitingLimiter, &Key<'_>) -> LimiterFuture<T>,
     ) -> Option<(Operation, T)> {
         let handle = self.member.handle(target)?;
-        let operation = self.asks(target, what);
+        let operation = begin(&self.member, target, what);
         let answer = ask(&*handle, &target.key());
-        let end = match self.wait(answer).await {
+        match self.wait(answer).await {
             Some(Ok(answer)) => return Some((operation, answer)),
-            Some(Err(error)) => {
-                self.end(&operation, End::Failed(&error));
-                return None;
-            }
-            None => End::Left,
-        };
-        self.end(&operation, end);
+            Some(Err(error)) => self.end(&operation, End::Failed(&error)),
+            None => self.end(&operation, End::Left),
+        }
         None
     }
 
     /// Waits for an answer, or leaves.
     pub(super) async fn wait<T>(&mut self, answer: LimiterFuture<T>) -> Option<Result<T, Error>> {
-        if self.member.happens(Fault::CallerLeaves) {
+        if self.member.network.happens(Fault::CallerLeaves) {
             let patience = self.random.below(20_000);
             return self.member.wait(answer, patience).await;
         }
         Some(answer.await)
     }
 
-    pub(super) fn asks(
-        &self,
-        target: Target,
-        (operation, permits): (&'static str, u64),
-    ) -> Operation {
-        let Target { limiter, tier, .. } = target;
-        let process = self.member.process;
-        let is_direct = operation != "decide" && !self.member.leases(limiter);
-        let question = Question { operation, permits, tier, is_direct };
-        self.member.with_records(|records, moment| {
-            records.asks(moment, process, target.subject(), question)
-        })
-    }
-
-    /// Notes the answer to a check.
-    pub(super) fn note_check(&self, operation: &Operation, decision: Decision, permits: u64) {
-        self.note_decision(operation, decision, permits, (Duration::ZERO, None));
-        self.answered(operation);
-    }
-
-    /// Notes a decision on permits that count after a delay. If they were charged afterwards, their request began at a
-    /// moment before.
-    pub(super) fn note_decision(
+    /// Notes a decision on permits that count after a delay, and that its operation has ended.
+    fn decided(
         &self,
         operation: &Operation,
         decision: Decision,
         permits: u64,
-        (delay, of_request): (Duration, Option<Moment>),
+        delay: Micros,
     ) -> Option<Admission> {
-        let permits = decision.is_admitted().then_some(permits);
-        let (source, delay, wait) =
-            (decision.source(), micros(delay), decision.retry_after().map(micros));
-        let answer = Answer { source, permits, delay, wait, of_request };
-        self.member.with_records(|records, moment| records.decides(moment, operation, answer))
-    }
-
-    pub(super) fn note_reservation(
-        &mut self,
-        target: Target,
-        asked: Option<(Operation, Reservation)>,
-        of_request: Option<Moment>,
-    ) {
-        let Some((operation, reservation)) = asked else { return };
-        let (permits, delay) = (reservation.permits(), reservation.delay().unwrap_or_default());
-        let decision = reservation.decision();
-        let admission = self.note_decision(&operation, decision, permits, (delay, of_request));
-        self.answered(&operation);
-        if let Some(receipt) = reservation.into_receipt() {
-            self.keep(Kept { target, receipt, admission });
-        }
-    }
-
-    pub(super) fn answered(&self, operation: &Operation) {
-        self.end(operation, End::Answered);
+        self.member.with_record(|record, moment| {
+            decide(record, moment, operation, decision, permits, delay)
+        })
     }
 
     pub(super) fn end(&self, operation: &Operation, end: End<'_>) {
-        self.member.with_records(|records, moment| records.ends(moment, operation, end));
+        self.member.with_record(|record, moment| record.ends(moment, operation, end));
     }
 
     /// Keeps a receipt, in the place of another one if there are many.
@@ -141,11 +239,49 @@ impl Caller {
             *place = kept;
         }
     }
+}
 
-    /// Takes one of the receipts.
-    pub(super) fn take(&mut self) -> Option<Kept> {
-        let index = self.random.below(self.receipts.len() as u64);
-        let index = usize::try_from(index).ok().filter(|index| *index < self.receipts.len())?;
-        Some(self.receipts.swap_remove(index))
-    }
+/// Notes that an operation begins.
+pub(super) fn begin(
+    member: &Member,
+    target: Target,
+    (operation, permits): (&'static str, u64),
+) -> Operation {
+    let Target { subject, tier } = target;
+    let is_direct = operation != "decide" && !member.fleet.leases(subject.limiter);
+    let question = Question { operation, permits, tier, is_direct };
+    member.with_record(|record, moment| record.asks(moment, (member.process, subject), question))
+}
+
+/// Notes a decision on permits that count after a delay, and that its operation has ended.
+fn decide(
+    record: &mut Record,
+    moment: crate::vocabulary::Moment,
+    operation: &Operation,
+    decision: Decision,
+    permits: u64,
+    delay: Micros,
+) -> Option<Admission> {
+    let permits = decision.is_admitted().then_some(permits);
+    let admission = record.decides(moment, operation, (decision.source(), permits), delay);
+    let is_charged = decision.source() == Source::State && permits.is_some_and(|it| it > 0);
+    record.ends(moment, operation, End::Answered { is_charged });
+    admission
+}
+
+/// Checks a key in the end, and returns whether it was admitted, and how long to wait for the next check.
+pub(crate) async fn ask(member: &Member, target: Target) -> Result<(bool, Micros), Error> {
+    let Some(handle) = member.handle(target) else { return Ok((false, Micros::MAX)) };
+    let operation = begin(member, target, ("check", 1));
+    let answer = handle.check(&target.key()).await;
+    member.with_record(|record, moment| match answer {
+        Ok(decision) => {
+            decide(record, moment, &operation, decision, 1, 0);
+            Ok((decision.is_admitted(), decision.retry_after().map_or(0, micros)))
+        }
+        Err(error) => {
+            record.ends(moment, &operation, End::Failed(&error));
+            Err(error)
+        }
+    })
 }

@@ -24,11 +24,6 @@ pub(super) struct Options {
     faults_for: Option<Micros>,
     without: Vec<Fault>,
     wrong: Vec<Wrong>,
-    /// Whether callers hold permits of requests in flight. Without it, one of four seeds is run with them, too, if there are
-    /// many.
-    pub(super) in_flight: bool,
-    /// Whether to print what many runs have found as sections of a page: of limiters, and of requests in flight.
-    pub(super) sections: bool,
 }
 
 /// What is run.
@@ -45,8 +40,7 @@ pub(super) struct Variant {
     pub(super) settings: Settings,
 }
 
-const NAMES: &str = "--seed, --seeds, --minutes, --faults, --count, --processes, --faults-for, --without, --wrong, \
-                     --in-flight or --sections";
+const NAMES: &str = "--seed, --seeds, --minutes, --faults, --count, --processes, --faults-for, --without or --wrong";
 
 impl Options {
     pub(super) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
@@ -67,13 +61,12 @@ impl Options {
                         options.without.push(Fault::named(kind).with_context(unknown)?);
                     }
                 }
-                "--in-flight" => options.in_flight = true,
-                "--sections" => options.sections = true,
                 "--wrong" => match value()?.as_str() {
-                    "all" => options.wrong.extend(Wrong::ALL),
+                    "all" => options.wrong.extend(Wrong::all()),
                     wanted => {
-                        let names = Wrong::ALL.map(Wrong::name).join(", ");
-                        let wrong = Wrong::ALL.into_iter().find(|wrong| wrong.name() == wanted);
+                        let wrong = Wrong::all().find(|wrong| wrong.name() == wanted);
+                        let names: Vec<_> = Wrong::all().map(Wrong::name).collect();
+                        let names = names.join(", ");
                         let unknown = || format!("unknown variant {wanted:?}; use all, {names}");
                         options.wrong.push(wrong.with_context(unknown)?);
                     }
@@ -117,7 +110,6 @@ impl Options {
             processes: self.processes,
             faults_for: self.faults_for.unwrap_or(default.faults_for),
             without: self.without.clone(),
-            in_flight: self.in_flight,
             ..default
         }
     }

@@ -1,11 +1,11 @@
-//! The clock of the server.
+//! The clock of the servers.
 
 use crate::vocabulary::Micros;
 
 /// When the simulation begins by the server's clock: in microseconds of Unix time.
 const EPOCH: i64 = 1_767_225_600_000_000;
 
-/// The server's clock. It steps and slews; the time that has passed does not step.
+/// The servers' clock. It steps and slews; the time that has passed does not step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerClock {
     since: Micros,
@@ -15,7 +15,7 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { since: 0, passed: 0, offset: EPOCH, ppm: 0 }
     }
 
