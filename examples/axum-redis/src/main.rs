@@ -21,8 +21,6 @@
 //! Any number of processes with the same file share its limits.
 
 mod customers;
-#[path = "../../listen.rs"]
-mod listen;
 
 use std::{env, fs, net::SocketAddr, slice, thread, time::Duration};
 
@@ -38,8 +36,8 @@ use limiter_tower::{
     refusal::problem_json,
     rule::Mode,
 };
-use listen::listen;
 use serde::Deserialize;
+use tokio::net::TcpListener;
 
 /// The file of settings.
 #[derive(Deserialize)]
@@ -78,7 +76,12 @@ async fn main() -> Result<()> {
     // The layer that is added last is the outermost: customers are known before they are limited.
     let app = Router::new().route("/", get(hello)).layer(layer);
     let app = app.layer(middleware::from_fn(authenticate));
-    let (listener, address) = listen(3000).await?;
+    // `PORT` sets another port, and 0 chooses a free one.
+    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await;
+    let listener = listener.with_context(|| format!("PORT is {port:?}"))?;
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}, try:");
     println!("  curl -si http://{address}/ -H 'x-api-key: bob-1'");
     Ok(axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?)
 }

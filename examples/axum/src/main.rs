@@ -25,17 +25,14 @@
 //! ratelimit: "default";r=0;t=6
 //! ```
 
-#[path = "../../listen.rs"]
-mod listen;
-
 use std::{env, net::SocketAddr, sync::Arc};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use axum::{Router, routing::get};
 use limiter_core::{Limiter, MemoryLimiter, Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_tower::{ClientIp, RateLimitLayer};
-use listen::listen;
+use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -45,7 +42,12 @@ async fn main() -> Result<()> {
     let layer = RateLimitLayer::new(limiter(policy).await?, ClientIp::peer());
     let app = Router::new().route("/", get(|| async { "hello\n" })).layer(layer);
 
-    let (listener, address) = listen(3000).await?;
+    // `PORT` sets another port, and 0 chooses a free one.
+    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await;
+    let listener = listener.with_context(|| format!("PORT is {port:?}"))?;
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}, try:");
     println!(
         "  for i in $(seq 12); do curl -si http://{address}/ | grep -iE '^(HTTP|ratelimit:|retry)'; done"
     );

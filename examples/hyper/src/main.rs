@@ -21,12 +21,9 @@
 //! The tower service is built once, and each connection wraps a clone of it that knows its peer. With a
 //! proxy in front, use `ClientIp::behind` in place of `ClientIp::peer`.
 
-#[path = "../../listen.rs"]
-mod listen;
+use std::{convert::Infallible, env, time::Duration};
 
-use std::{convert::Infallible, time::Duration};
-
-use anyhow::Result;
+use anyhow::{Context, Result};
 use http_body_util::{BodyExt, Full};
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -36,8 +33,7 @@ use hyper::{
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use limiter_core::Cost;
 use limiter_tower::{ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer, Rule, key::PeerAddr};
-use listen::listen;
-use tokio::time::sleep;
+use tokio::{net::TcpListener, time::sleep};
 use tower::{ServiceBuilder, service_fn};
 
 const POST: Cost = Cost::of(5);
@@ -50,7 +46,12 @@ async fn main() -> Result<()> {
     let layer = RateLimitLayer::all([rule]);
     let service = ServiceBuilder::new().layer(layer).service(service_fn(respond));
 
-    let (listener, address) = listen(3000).await?;
+    // `PORT` sets another port, and 0 chooses a free one.
+    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await;
+    let listener = listener.with_context(|| format!("PORT is {port:?}"))?;
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}, try:");
     println!("  for i in 1 2 3; do curl -si http://{address}/ -d hello; done");
 
     loop {

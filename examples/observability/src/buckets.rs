@@ -20,3 +20,20 @@ pub(crate) const BUCKETS: [(&str, &[f64]); 3] = [
     ("ratelimit_window_count", COUNTS),
     ("ratelimit_check_duration_seconds", SECONDS),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const LAYER: &str = include_str!("../../../crates/limiter-tower/docs/guide/metrics.md");
+
+    #[test]
+    fn each_histogram_of_the_layer_has_buckets() {
+        let rows = LAYER.lines().filter(|line| line.contains("` | histogram |"));
+        let histograms: BTreeSet<_> = rows.filter_map(|line| line.split('`').nth(1)).collect();
+        let bucketed: BTreeSet<_> = BUCKETS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(bucketed, histograms);
+    }
+}

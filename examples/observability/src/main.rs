@@ -13,18 +13,16 @@
 
 mod buckets;
 mod leases;
-#[path = "../../listen.rs"]
-mod listen;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod prometheus;
 
 use std::{env, net::SocketAddr};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use axum::{Router, routing::get};
 use limiter_tower::{ClientIp, MemoryLimiter, Policy, RateLimitLayer};
-use listen::listen;
+use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -62,7 +60,12 @@ async fn main() -> Result<()> {
 }
 
 async fn serve(app: Router) -> Result<()> {
-    let (listener, address) = listen(3000).await?;
+    // `PORT` sets another port, and 0 chooses a free one.
+    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await;
+    let listener = listener.with_context(|| format!("PORT is {port:?}"))?;
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}, try:");
     println!("  for i in $(seq 12); do curl -si http://{address}/ | head -1; done");
     println!("  curl -s http://{address}/metrics | grep ratelimit_requests_total");
     Ok(axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?)

@@ -24,21 +24,26 @@
 //! something that clients can't choose, such as their address. [`top`] counts who is refused most with 16
 //! counters, by the algorithm *space-saving*, and reports by how much each count may be too high.
 
-#[path = "../../listen.rs"]
-mod listen;
 mod page;
 mod playground;
 mod subject;
 mod top;
 
-use anyhow::Result;
+use std::env;
+
+use anyhow::{Context, Result};
 use axum::{Router, routing::get};
-use listen::listen;
+use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let app = Router::new().route("/", get(page::page)).merge(playground::routes()?);
-    let (listener, address) = listen(3000).await?;
+    // `PORT` sets another port, and 0 chooses a free one.
+    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await;
+    let listener = listener.with_context(|| format!("PORT is {port:?}"))?;
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}, try:");
     println!("  open http://{address}/ in a browser");
     println!(
         "  for i in $(seq 12); do curl -si 'http://{address}/limited?subject=alice' | head -1; done"

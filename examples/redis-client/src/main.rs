@@ -1,4 +1,4 @@
-//! Limiters over a connection of the library `redis` that the program has already. `client.rs` is the adapter, and shows
+//! Limiters over a connection of the library `redis` that the program has already. `lib.rs` is the adapter, and shows
 //! what an adapter for another library has to do.
 //!
 //! ```console
@@ -9,11 +9,9 @@
 //! refused for 20 s
 //! ```
 
-mod client;
-
 use std::env;
 
-use client::RedisClient;
+use example_redis_client::RedisClient;
 use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
 

@@ -1,15 +1,12 @@
 //! Runs the program on a real server, and shows what faults mean by its client. The conformance suite of `limiter-redis`
 //! runs over the client, too.
 
-#[path = "../src/client.rs"]
-mod client;
-
 use std::{
     process::Command,
     time::{Duration, Instant},
 };
 
-use client::RedisClient;
+use example_redis_client::RedisClient;
 use limiter_core::{ErrorKind, Policy};
 use limiter_redis::RedisLimiter;
 use limiter_rig::server::Server;

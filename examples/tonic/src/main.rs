@@ -21,14 +21,11 @@
 //! The service is the health service of tonic-health, because it needs no `protoc`. Any other one is
 //! limited in the same way.
 
-#[path = "../../listen.rs"]
-mod listen;
-
 use std::env;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use limiter_tower::{Answers, ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer};
-use listen::listen;
+use tokio::net::TcpListener;
 use tonic::{
     Code,
     service::LayerExt,
@@ -58,7 +55,12 @@ async fn serve() -> Result<()> {
     // tonic inserts the peer's address into each request. With `grpc`, refusals have a gRPC status.
     let layer = RateLimitLayer::new(limiter, ClientIp::peer()).answers(Answers::new().grpc());
 
-    let (listener, address) = listen(50051).await?;
+    // `PORT` sets another port, and 0 chooses a free one.
+    let port = env::var("PORT").unwrap_or_else(|_| "50051".to_owned());
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await;
+    let listener = listener.with_context(|| format!("PORT is {port:?}"))?;
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}, try:");
     println!("  cargo run -p example-tonic -- client http://{address}");
 
     // `named_layer` limits this service and keeps its name, by which the router finds it. To limit all

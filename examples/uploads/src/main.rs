@@ -35,9 +35,6 @@
 //! ratelimit: "uploads";r=1
 //! ```
 
-#[path = "../../listen.rs"]
-mod listen;
-
 use std::{env, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
@@ -57,8 +54,7 @@ use limiter_tower::{
     in_flight::{HoldGuard, RequestPermit},
     key::{HeaderKey, MaybeKey},
 };
-use listen::listen;
-use tokio::{select, time::sleep};
+use tokio::{net::TcpListener, select, time::sleep};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -74,7 +70,12 @@ async fn main() -> Result<()> {
         .route("/report", post(report))
         .layer(InFlightLayer::all([rule]));
 
-    let (listener, address) = listen(3000).await?;
+    // `PORT` sets another port, and 0 chooses a free one.
+    let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await;
+    let listener = listener.with_context(|| format!("PORT is {port:?}"))?;
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}, try:");
     println!("  curl -si -T Cargo.toml -H 'x-user: alice' http://{address}/upload");
     Ok(axum::serve(listener, app).await?)
 }

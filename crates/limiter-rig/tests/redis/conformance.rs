@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use example_redis_client::RedisClient;
 use limiter_core::{LimiterFuture, Policy, Timestamp};
 use limiter_redis::FredClient;
 use limiter_redis::fred::{clients::Pool, interfaces::ClientLike, types::config::Config};
@@ -19,12 +20,7 @@ use limiter_test::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use self::redis_client::RedisClient;
 use crate::{clocked::Clocked, connect_here};
-
-/// The client of the example `redis-client`.
-#[path = "../../../../examples/redis-client/src/client.rs"]
-mod redis_client;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use crate::{
-    buckets::BUCKETS,
     figures::expressions,
     prometheus::{PROMTOOL, binary},
 };
@@ -57,14 +56,6 @@ fn the_alerts_select_all_events_of_permits_and_no_others() {
     let selected = ALERTS.split("event=").skip(1).filter_map(|text| text.split('"').nth(1));
     let selected: BTreeSet<_> = selected.flat_map(|names| names.split('|')).collect();
     assert_eq!(selected, documented);
-}
-
-#[test]
-fn each_histogram_of_the_layer_has_buckets() {
-    let rows = LAYER.lines().filter(|line| line.contains("` | histogram |"));
-    let histograms: BTreeSet<_> = rows.filter_map(|line| line.split('`').nth(1)).collect();
-    let bucketed: BTreeSet<_> = BUCKETS.iter().map(|(name, _)| *name).collect();
-    assert_eq!(bucketed, histograms);
 }
 
 #[test]

@@ -9,8 +9,6 @@
 )]
 
 mod alerts;
-#[path = "../../src/buckets.rs"]
-mod buckets;
 mod by_curl;
 mod figures;
 mod leases;

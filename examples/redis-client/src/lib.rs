@@ -14,8 +14,8 @@ use tokio::{
 ///
 /// It stays on the runtime on which it was made, so checks may wait for a worker thread that another task
 /// keeps busy. A connection that hangs is not replaced. [`limiter_redis::connect`] has neither drawback.
-#[derive(Clone)]
-pub(crate) struct RedisClient<C> {
+#[derive(Clone, Debug)]
+pub struct RedisClient<C> {
     connection: C,
     runtime: Handle,
 }
@@ -28,7 +28,7 @@ impl<C> RedisClient<C> {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidSetting`] if there is no Tokio runtime.
-    pub(crate) fn of(connection: C) -> Result<Self, Error> {
+    pub fn of(connection: C) -> Result<Self, Error> {
         let runtime = Handle::try_current().map_err(|_| {
             let message =
                 "invalid redis connection: there is no Tokio runtime; call this from its own";
