@@ -1,166 +1,274 @@
-//! How many bytes a key takes in the server.
+//! Checks in memory, beside peers.
 
-use std::time::{Duration, Instant};
+use std::{hint::black_box, num::NonZeroU32, time::Duration};
 
-use anyhow::{Context, Result, ensure};
-use limiter_core::{Policy, Quota};
-use limiter_redis::RedisLimiter;
+use anyhow::Result;
+use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter};
+use limiter_core::{Builder, Cost, Demand, MemoryLimiter, Policy, decide};
 
-use crate::{
-    Bench,
-    classics::{self, Classic},
-    fred_client::WITHIN,
-    subjects::{self, NAME, WINDOW},
-    table::Table,
-    wire::{Calls, Pipe},
-};
+use crate::rounds::{Contender, Effort, Table, keyed, rounds, timed};
 
-use Fill::{Checks, Slots};
-
-/// A state that is measured.
-struct Row {
-    name: String,
-    limit: Limit,
-    fill: Fill,
+/// A rate and a burst that all of the crates can express.
+#[derive(Clone, Copy)]
+pub(crate) struct Quota {
+    permits: u32,
+    window: Duration,
+    burst: u32,
 }
 
-/// What creates the state.
-enum Limit {
-    Policy(Policy),
-    Classic(Classic),
-}
+impl Quota {
+    /// Admits more than a measurement can take.
+    pub(crate) const ADMITS_ALL: Self =
+        Self { permits: 5_000_000, window: Duration::from_secs(1), burst: 4_000_000_000 };
 
-enum Fill {
-    /// So many checks.
-    Checks(usize),
-    /// Checks for as long as a window and a slot last.
-    Slots,
-}
+    /// Admits each key once.
+    pub(crate) const ADMITS_ONE: Self =
+        Self { permits: 1, window: Duration::from_secs(3_600), burst: 1 };
 
-/// How long checks fill slots.
-const FILL_TIME: Duration = WINDOW.saturating_mul(11).checked_div(10).unwrap();
+    /// A key that was charged once is in debt for 600 ms.
+    const COMMON: Self = Self { permits: 100, window: Duration::from_secs(60), burst: 100 };
 
-/// Prints the bytes of a key by each algorithm.
-pub(crate) fn table(bench: &Bench) -> Result<()> {
-    println!(
-        "## Memory\n\nThat of a subject's keys by MEMORY USAGE, which includes their names and leaves out the entries \
-         for their expiry, some 30 bytes each.\n"
-    );
-    let mut table = Table::new(&["state", "bytes", "of these, name"]);
-    for (index, row) in rows()?.into_iter().enumerate() {
-        let prefix = format!("m{index:02}");
-        let keys = match &row.limit {
-            Limit::Policy(policy) => fill_by_limiter(bench, policy, &row.fill, &prefix),
-            Limit::Classic(classic) => {
-                fill_by_script(bench, classic, &row.fill, &prefix).map(|key| vec![key])
-            }
-        };
-        let keys = keys.with_context(|| row.name.clone())?;
-        let (mut all, mut names) = (0, 0);
-        for key in keys {
-            let reply = bench.host.command(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?;
-            let bytes = reply.strip_prefix(':').and_then(|bytes| bytes.parse::<u64>().ok());
-            let quoted = || format!("{}: MEMORY USAGE {key:?}: {reply:?}", row.name);
-            all += bytes.with_context(quoted)?;
-            names += key.len();
-        }
-        table.row([row.name, all.to_string(), names.to_string()]);
+    fn policy(self) -> Policy {
+        let quota = limiter_core::Quota::new(self.permits.into(), self.window);
+        let quota = quota.and_then(|quota| quota.try_with_burst(self.burst.into()));
+        Policy::gcra("bench", quota.expect("a quota that the crate serves"))
     }
-    table.print();
+
+    fn governor(self) -> governor::Quota {
+        let quota = governor::Quota::with_period(self.window / self.permits);
+        let burst = NonZeroU32::new(self.burst).expect("a burst");
+        quota.expect("a period").allow_burst(burst)
+    }
+
+    fn rate_net(self) -> rate_net::Quota {
+        let quota = rate_net::Quota::rate(self.permits, self.window);
+        quota.expect("a quota that rate-net serves").with_burst(self.burst)
+    }
+
+    /// Returns ours with room for so many keys.
+    pub(crate) fn ours(self, room: usize) -> MemoryLimiter {
+        MemoryLimiter::builder(self.policy()).capacity(room).build().expect("a capacity")
+    }
+
+    /// Returns governor's, which has no setting for a number of keys: it grows.
+    pub(crate) fn keyed_governor(self) -> DefaultKeyedRateLimiter<String> {
+        DefaultKeyedRateLimiter::keyed(self.governor())
+    }
+
+    /// Returns rate-net's. Its documentation asks for a capacity above the real number of keys.
+    pub(crate) fn keyed_rate_net(self, room: usize) -> rate_net::RateLimiter {
+        let capacity = (room * 5 / 4).max(rate_net::DEFAULT_MAX_KEYS);
+        let eviction = rate_net::Eviction::capacity(capacity);
+        rate_net::RateLimiter::with_quota(self.rate_net()).with_eviction(eviction)
+    }
+}
+
+const OUTCOMES: [(&str, Quota, bool); 2] =
+    [("admitted", Quota::ADMITS_ALL, true), ("refused", Quota::ADMITS_ONE, false)];
+
+/// Returns keys of 16 bytes in random order.
+///
+/// They are laid out in the order of their visits, so that a check finds its key in the cache, as a server does that has
+/// just read it from a request.
+pub(crate) fn keys(first: usize, number: usize) -> Vec<String> {
+    let mut order: Vec<u32> = (first..first + number).map(|number| number as u32).collect();
+    // Fibonacci's hash, of which the high bits are random enough.
+    order.sort_by_key(|number| number.wrapping_mul(0x9E37_79B9).swap_bytes());
+    order.into_iter().map(|number| format!("account-{number:08}")).collect()
+}
+
+/// Prints ns a check, and ns of other operations.
+pub(crate) fn print(effort: &Effort) -> Result<()> {
+    println!(
+        "ns of processor time a check of one permit under GCRA, or the crate's default algorithm: the median of {} rounds and \
+         the range of their middle half. With two threads, the other thread checks too. All limiters run in one process and \
+         have a turn in each round; a ratio is that of two turns in the same round.\n",
+        effort.rounds
+    );
+    one_key(effort)?;
+    by_string(effort)?;
+    operations(effort)
+}
+
+fn table(
+    rows: Vec<(Vec<String>, Vec<Contender<'_, 1>>)>,
+    head: &[&str],
+    effort: &Effort,
+) -> Result<()> {
+    let mut table = None;
+    for (mut row, contenders) in rows {
+        let measured = rounds(effort.rounds, contenders)?;
+        let names = measured.iter().map(|it| it.name.as_str());
+        let head = head.iter().copied().chain(names).chain(["ratio to governor"]);
+        let table = table.get_or_insert_with(|| Table::new(head));
+        row.extend(measured.iter().map(|it| it.figures[0].show(1)));
+        row.push(measured[0].figures[0].over(&measured[1].figures[0]).show(2));
+        table.row(row);
+    }
+    println!("{}", table.map(|table| table.to_string()).unwrap_or_default());
     Ok(())
 }
 
-fn rows() -> Result<Vec<Row>> {
-    let row = |name: &str, policy, fill| Row {
-        name: name.to_owned(),
-        limit: Limit::Policy(policy),
-        fill,
-    };
-    let hourly = Quota::per_hour(2_000);
-    let window = Quota::new(100_000, WINDOW)?;
-    let mut rows = vec![
-        row("GCRA", Policy::gcra(NAME, hourly), Checks(1)),
-        // So many that the debt lasts until it is measured.
-        row(
-            "GCRA, with a remainder",
-            Policy::gcra(NAME, subjects::with_remainder()),
-            Checks(1_000),
-        ),
-        row("leaky queue", Policy::leaky_queue(NAME, 50, hourly), Checks(1)),
-        row("fixed window", Policy::fixed_window(NAME, hourly), Checks(1)),
-        row("sliding counter", Policy::sliding_counter(NAME, hourly), Checks(1)),
-    ];
-    for slots in [10, 60, 1_000] {
-        let policy = subjects::sub_windows(window, slots)?;
-        rows.push(row(&format!("sub-windows, {slots} slots"), policy, Slots));
+fn one_key(effort: &Effort) -> Result<()> {
+    println!(
+        "## One key for all\n\nOurs has room for one key; the others have a limiter without keys. leaky-bucket reads no clock \
+         as long as it has permits.\n"
+    );
+    let mut rows = Vec::new();
+    for ((outcome, quota, admits), threads) in
+        OUTCOMES.into_iter().flat_map(|it| [(it, 1), (it, 2)])
+    {
+        rows.push((
+            vec![outcome.to_owned(), threads.to_string()],
+            for_all(effort, quota, admits, threads),
+        ));
     }
-    for entries in [100, 1_000] {
-        let policy = Policy::sliding_log(NAME, hourly);
-        rows.push(row(&format!("log, {entries} entries"), policy, Checks(entries)));
-    }
-    for limits in [2, 4, 8] {
-        rows.push(row(&format!("{limits} limits"), subjects::several(limits)?, Checks(1)));
-    }
-    let classic = |classic: Classic, fill| {
-        let name = match fill {
-            Checks(entries @ 2..) => format!("{}, {entries} entries", classic.name),
-            Checks(_) | Slots => classic.name.clone(),
+    table(rows, &["checks", "threads"], effort)
+}
+
+fn for_all<'a>(
+    effort: &Effort,
+    quota: Quota,
+    admits: bool,
+    threads: usize,
+) -> Vec<Contender<'a, 1>> {
+    let (permits, burst) = (quota.permits, u64::from(quota.burst));
+    let ours = quota.ours(1);
+    let governor = DefaultDirectRateLimiter::direct(quota.governor());
+    let rate_net = rate_net::DirectLimiter::with_quota(quota.rate_net());
+    let ratelimit = ratelimit::Ratelimiter::builder(permits.into())
+        .period(quota.window)
+        .max_tokens(burst)
+        .initial_available(burst)
+        .build()
+        .expect("a quota that ratelimit serves");
+    // Refills by whole tokens, so the shortest interval of at least 1 ms.
+    let refill = (permits / 1_000).max(1);
+    let leaky_bucket = leaky_bucket::RateLimiter::builder()
+        .refill(refill as usize)
+        .interval(quota.window * refill / permits)
+        .max(quota.burst as usize)
+        .initial(quota.burst as usize)
+        .build();
+    macro_rules! contender {
+        ($name:literal, $admitted:expr) => {
+            timed($name, effort, threads, Some(admits), move |number| {
+                (0..number).filter(|_| $admitted).count()
+            })
         };
-        Row { name, limit: Limit::Classic(classic), fill }
-    };
-    let hour = Duration::from_secs(3_600);
-    rows.push(classic(classics::redis_rate(2_000), Checks(1)));
-    rows.push(classic(classics::fixed_window(2_000), Checks(1)));
-    rows.extend([10, 60, 1_000].map(|slots| classic(classics::sub_windows(100_000, slots), Slots)));
-    rows.extend([100, 1_000].map(|entries| classic(classics::log(2_000, hour), Checks(entries))));
-    Ok(rows)
+    }
+    vec![
+        contender!("Limiter", black_box(&ours.check("all")).is_admitted()),
+        contender!("governor", black_box(&governor.check()).is_ok()),
+        contender!("rate-net", black_box(&rate_net.check()).is_allow()),
+        contender!("ratelimit", black_box(&ratelimit.try_wait()).is_ok()),
+        contender!("leaky-bucket", *black_box(&leaky_bucket.try_acquire(1))),
+    ]
 }
 
-/// Fills a state by a limiter's checks, and returns its keys.
-fn fill_by_limiter(
-    bench: &Bench,
-    policy: &Policy,
-    fill: &Fill,
-    prefix: &str,
-) -> Result<Vec<String>> {
-    let subject = subjects::key(0);
-    bench.runtime.block_on(async {
-        let connection = limiter_redis::connect(&bench.host.url()).await?;
-        let limiter = RedisLimiter::builder(policy.clone())
-            .prefix(prefix)
-            .deadline(WITHIN)
-            .build_on(connection)?;
-        let (mut checks, start) = (0, Instant::now());
-        while match *fill {
-            Checks(number) => checks < number,
-            Slots => start.elapsed() < FILL_TIME,
-        } {
-            let decision = limiter.check(&subject).await?;
-            ensure!(decision.is_admitted(), "check {checks} was refused");
-            checks += 1;
-        }
-        let keys = limiter.stored_keys(&subject)?.into_iter();
-        Ok(keys.map(String::from_utf8).collect::<Result<_, _>>()?)
-    })
-}
-
-/// Fills a state by a classic script, and returns its key.
-fn fill_by_script(bench: &Bench, classic: &Classic, fill: &Fill, prefix: &str) -> Result<String> {
-    let key = subjects::stored_key(prefix, &subjects::key(0));
-    let digest = bench.host.load(classic.source)?;
-    match *fill {
-        Checks(number) => {
-            let mut words = vec!["EVALSHA", &digest, "1", &key];
-            words.extend(classic.arguments.iter().map(String::as_str));
-            for _ in 0..number {
-                bench.host.command(&words)?;
+fn by_string(effort: &Effort) -> Result<()> {
+    println!(
+        "## Keyed by `&str`\n\nOurs has room for as many keys as there are, and for {} at least. In a flood, each check has a \
+         fresh key under 100/min, and ours and rate-net are full from the start.\n",
+        Builder::DEFAULT_CAPACITY
+    );
+    for number in [10_000, effort.keys] {
+        let visits = keys(0, number);
+        let mut rows = Vec::new();
+        for (outcome, quota, admits) in OUTCOMES {
+            for threads in [1, 2] {
+                let cells = vec![number.to_string(), outcome.to_owned(), threads.to_string()];
+                rows.push((cells, three(effort, quota, &[], &visits, Some(admits), threads)));
             }
         }
-        Slots => {
-            let mut calls =
-                Calls::new(&digest, &[vec![key.clone().into_bytes()]], &classic.bytes());
-            Pipe::connect(bench.host.port())?.run(&mut calls, FILL_TIME, 0)?;
-        }
+        table(rows, &["keys", "checks", "threads"], effort)?;
     }
-    Ok(key)
+    let (before, visits) = (keys(0, 2 * effort.keys), keys(2 * effort.keys, 4 * effort.keys));
+    let mut rows = Vec::new();
+    for threads in [1, 2] {
+        let cells = vec![effort.keys.to_string(), "fresh keys".to_owned(), threads.to_string()];
+        rows.push((cells, three(effort, Quota::COMMON, &before, &visits, None, threads)));
+    }
+    table(rows, &["keys", "checks", "threads"], effort)
+}
+
+/// Returns ours and peers after checks of other keys, with room for half as many.
+fn three<'a>(
+    effort: &Effort,
+    quota: Quota,
+    before: &[String],
+    visits: &'a [String],
+    admits: Option<bool>,
+    threads: usize,
+) -> Vec<Contender<'a, 1>> {
+    let room = if before.is_empty() { visits.len() } else { before.len() / 2 };
+    let ours = quota.ours(room.max(Builder::DEFAULT_CAPACITY));
+    let governor = quota.keyed_governor();
+    let rate_net = quota.keyed_rate_net(room);
+    let ours = move |key: &String| black_box(&ours.check(key.as_str())).is_admitted();
+    let governor = move |key: &String| black_box(&governor.check_key(key)).is_ok();
+    let rate_net = move |key: &String| black_box(&rate_net.check(key.as_str())).is_allow();
+    for key in before {
+        let _ = (ours(key), governor(key), rate_net(key));
+    }
+    vec![
+        keyed("Limiter", effort, threads, admits, visits, ours),
+        keyed("governor", effort, threads, admits, visits, governor),
+        keyed("rate-net", effort, threads, admits, visits, rate_net),
+    ]
+}
+
+/// Prints what a program does beside plain checks, with ours alone.
+fn operations(effort: &Effort) -> Result<()> {
+    println!("## Operations\n\nns of our operations on 10,000 keys, by one thread.\n");
+    let visits = keys(0, 10_000);
+    let limiter = &Quota::ADMITS_ALL.ours(Builder::DEFAULT_CAPACITY);
+    let siblings = &[(); 2].map(|()| limiter.sibling(limiter.policy()));
+    let other = Quota { burst: 3_999_999_999, ..Quota::ADMITS_ALL }.policy();
+    let handle = &limiter.with_policy(&other)?;
+    fn demand<'a>(limiter: &'a MemoryLimiter, key: &'a str) -> Demand<'a> {
+        Demand::new(limiter, key, Cost::ONE)
+    }
+    let decide_on = |demands: &[Demand<'_>]| {
+        let decided = decide(demands).take_ready().expect("it is in memory");
+        black_box(decided.expect("a valid list")).is_admitted()
+    };
+    macro_rules! operation {
+        ($name:literal, |$key:ident| $admitted:expr) => {
+            keyed($name, effort, 1, Some(true), &visits, move |$key: &String| {
+                let $key = $key.as_str();
+                $admitted
+            })
+        };
+    }
+    let contenders = vec![
+        operation!("a check", |key| black_box(&limiter.check(key)).is_admitted()),
+        operation!("a check whose figures are read", |key| {
+            let decision = black_box(limiter.check(key));
+            let _ = black_box((decision.remaining(), decision.reset_after()));
+            decision.is_admitted()
+        }),
+        operation!("a check through another policy's handle", |key| {
+            black_box(&handle.check(key)).is_admitted()
+        }),
+        operation!("a reservation", |key| {
+            black_box(&limiter.reserve(key, Cost::ONE, Duration::ZERO)).is_admitted()
+        }),
+        operation!("one demand by `decide`", |key| decide_on(&[demand(limiter, key)])),
+        operation!("three demands by `decide`", |key| {
+            let [second, third] = siblings;
+            decide_on(&[limiter, second, third].map(|limiter| demand(limiter, key)))
+        }),
+        keyed("`with_policy`, a policy seen before", effort, 1, Some(true), &visits, |_| {
+            black_box(&limiter.with_policy(&other)).is_ok()
+        }),
+    ];
+    let measured = rounds(effort.rounds, contenders)?;
+    let mut table = Table::new(["operation", "ns", "ratio to a check"]);
+    for it in &measured {
+        let ratio = it.figures[0].over(&measured[0].figures[0]).show(2);
+        table.row([it.name.clone(), it.figures[0].show(1), ratio]);
+    }
+    println!("{table}");
+    Ok(())
 }

@@ -1,114 +1,126 @@
-//! `cargo xtask bench`: how fast limits in memory, through Redis and in a layer are, and how much
-//! memory they take.
+//! `cargo xtask bench`: measures, and writes pages with the date, the machine, the compiler and the commit.
 
-use anyhow::{Context, Result, bail};
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
-use crate::{servers, test, workspace};
+use crate::servers;
+use crate::workspace::target_folder;
 
-/// Runs one of the packages in `bench/`.
+/// A page, the section of `bench/` that prints it, and the server that it needs, if any.
+struct Page {
+    name: &'static str,
+    file: &'static str,
+    title: &'static str,
+    profile: &'static str,
+    section: &'static str,
+    server: Option<&'static str>,
+}
+
+const PAGES: [Page; 11] = [
+    page("memory", "BENCHMARKS.md", "Limiters in memory"),
+    // Users compile with either profile.
+    Page {
+        name: "memory-lto",
+        profile: "lto",
+        ..page("memory", "docs/benchmarks/memory-lto.md", "Limiters in memory")
+    },
+    page("layer", "docs/benchmarks/layer.md", "Layers"),
+    Page {
+        name: "layer-lto",
+        profile: "lto",
+        ..page("layer", "docs/benchmarks/layer-lto.md", "Layers")
+    },
+    page("several", "docs/benchmarks/several.md", "Several limits in one call"),
+    page("flood", "docs/benchmarks/flood.md", "A flood of fresh keys"),
+    page("algorithms", "docs/benchmarks/algorithms.md", "Algorithms"),
+    Page {
+        name: "redis-7.0",
+        server: Some("redis-7.0"),
+        ..page("redis", "docs/benchmarks/redis-7.0.md", "Redis 7.0")
+    },
+    Page {
+        name: "redis-8.2",
+        server: Some("redis-8.2"),
+        ..page("redis", "docs/benchmarks/redis-8.2.md", "Redis 8.2")
+    },
+    Page {
+        server: Some("redis-7.0"),
+        ..page("redis-memory", "docs/benchmarks/redis-memory.md", "Memory of a key in Redis")
+    },
+    Page { server: Some("redis-7.0"), ..page("fleet", "docs/benchmarks/fleet.md", "Fleets") },
+];
+
+const fn page(name: &'static str, file: &'static str, title: &'static str) -> Page {
+    Page { name, file, title, profile: "release", section: name, server: None }
+}
+
+/// The crates that pages compare with.
+const PEERS: [&str; 9] = [
+    "axum-governor",
+    "governor",
+    "leaky-bucket",
+    "limitador",
+    "rate-net",
+    "ratelimit",
+    "throttled",
+    "tower-rate-limit-fred",
+    "tower_governor",
+];
+
+/// Writes the pages named, or with `--quick` prints figures of short rounds.
 pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
-    match arguments {
-        ["several" | "flood"] | ["flood", "--keys", _] => {
-            run_package(shell, "memory", "release", &[&["release"], arguments].concat())
-        }
-        [name @ ("memory" | "layer")] | [name @ ("memory" | "layer"), "--quick"] => {
-            let lto = if *name == "layer" { "thin-lto" } else { "lto" };
-            // Users compile with either.
-            for (profile, report) in [("release", "release"), (lto, "lto")] {
-                let words = [&[report], arguments].concat();
-                run_package(shell, name, profile, &words)?;
-            }
-            Ok(())
-        }
-        ["in-flight"] => {
-            for profile in ["release", "lto"] {
-                run_package(shell, "memory", profile, &[profile, "in-flight"])?;
-            }
-            Ok(())
-        }
-        ["fleet"] | ["fleet", "--quick"] | ["fleet", "--audit", _] => {
-            let _server = shell.push_env("LIMITER_SERVER", test::server(shell)?);
-            run_package(shell, "fleet", "release", arguments)
-        }
-        _ => run_through_redis(shell, arguments),
-    }
-}
-
-/// Runs the package in the folder `name` of `bench/`, which writes its report itself.
-fn run_package(shell: &Shell, name: &str, profile: &str, arguments: &[&str]) -> Result<()> {
-    let target = workspace::target_folder(shell)?.join("bench");
-    let manifest = format!("bench/{name}/Cargo.toml");
-    let options = ["--profile", profile, "--manifest-path", &manifest];
-    // `run` builds only the program that it runs, which may run the others.
-    cmd!(shell, "cargo build {options...} --target-dir {target}").quiet().run()?;
-    cmd!(shell, "cargo run {options...} --target-dir {target}")
-        .arg("--")
-        .args(arguments)
-        .quiet()
-        .run()?;
-    Ok(())
-}
-
-/// Runs the package in `bench/`, on the server named or at hand. A full run on a server that is named
-/// writes its report.
-///
-/// With `--scripts`, it measures only the scripts whose names contain one of the texts that follow, and with
-/// `--lists` only lists of demands.
-fn run_through_redis(shell: &Shell, arguments: &[&str]) -> Result<()> {
-    let mut passed_on = Vec::new();
-    let (mut server, mut report) = (None, None);
-    let mut arguments = arguments.iter().copied();
-    while let Some(argument) = arguments.next() {
-        match argument {
-            "redis" | "redis-memory" if passed_on.is_empty() => passed_on.push(argument),
-            "--quick" | "--scripts" | "--lists" if passed_on.first() == Some(&"redis") => {
-                passed_on.push(argument);
-            }
-            "--server" => {
-                let name = arguments.next();
-                let name =
-                    name.with_context(|| format!("--server needs one of {}", servers::names()))?;
-                server = Some(servers::named(name)?.path(shell)?);
-                report = Some(name);
-            }
-            name if passed_on.contains(&"--scripts") && !name.starts_with('-') => {
-                passed_on.push(name);
-            }
-            other => bail!("bench has no `{other}` there; use {OPTIONS}"),
-        }
-    }
-    if passed_on.is_empty() {
-        bail!("bench of what? Use {OPTIONS}");
-    }
-    let server = server.map_or_else(|| test::server(shell), Ok)?;
+    let (names, quick): (Vec<&str>, Vec<&str>) =
+        arguments.iter().partition(|argument| **argument != "--quick");
+    let pages: Vec<&Page> = PAGES.iter().filter(|page| names.contains(&page.name)).collect();
+    ensure!(pages.len() == names.len() && !names.is_empty(), "the pages are {}", self::names());
     // Beside the main tree's own output: the peers enable features that it does without.
-    let target = workspace::target_folder(shell)?.join("bench");
-    let bench =
-        cmd!(shell, "cargo run --release --manifest-path bench/Cargo.toml --target-dir {target}")
-            .arg("--")
-            .args(&passed_on)
-            .env("LIMITER_SERVER", server)
-            .quiet();
-    let report = match (report, passed_on.as_slice()) {
-        (Some(name), ["redis"]) => Some(name),
-        (Some(_), ["redis-memory"]) => Some("redis-memory"),
-        _ => None,
-    };
-    match report.map(|name| format!("docs/benchmarks/{name}.md")) {
-        Some(report) => {
-            let text = bench.read()?;
-            println!("{text}");
-            shell.write_file(&report, format!("{text}\n"))?;
-            eprintln!("written to {report}");
+    let target = target_folder(shell)?.join("bench");
+    for page in pages {
+        let Page { name, file, profile, section, server, .. } = page;
+        eprintln!("==> {name}");
+        let cargo = ["--profile", profile, "--manifest-path", "bench/Cargo.toml"];
+        let bench = cmd!(shell, "cargo run --quiet {cargo...} --target-dir {target} -- {section}");
+        let bench = bench.args(&quick);
+        let bench = match server {
+            Some(server) => bench.env("LIMITER_SERVER", servers::named(server)?.path(shell)?),
+            None => bench,
+        };
+        let printed = bench.quiet().read()?;
+        println!("{printed}");
+        if quick.is_empty() {
+            shell.write_file(file, format!("{}{printed}\n", head(shell, page)?))?;
         }
-        None => bench.run()?,
     }
     Ok(())
 }
 
-/// What may follow on the command line.
-pub(crate) const OPTIONS: &str = "memory [--quick] | flood [--keys N] | in-flight | several | layer [--quick] | \
-                                  fleet [--quick | --audit SECONDS] | redis [--quick] [--scripts [SCRIPT...] | --lists] | \
-                                  redis-memory; redis: \
-                                  [--server NAME]";
+/// Returns the names of all pages, for messages.
+pub(crate) fn names() -> String {
+    PAGES.iter().map(|page| page.name).collect::<Vec<_>>().join(", ")
+}
+
+fn head(shell: &Shell, page: &Page) -> Result<String> {
+    let Page { name, title, profile, .. } = page;
+    let date = cmd!(shell, "date -u").arg("+%Y-%m-%d %H:%M UTC").quiet().read()?;
+    let compiler = cmd!(shell, "rustc --version").quiet().read()?;
+    let commit = cmd!(shell, "git describe --always --dirty").quiet().read()?;
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("an unknown processor", |(_, model)| model);
+    let processors = std::thread::available_parallelism()?;
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or_default();
+    let lock = shell.read_file("bench/Cargo.lock")?;
+    let peers = PEERS.map(|peer| {
+        let version = lock.split_once(&format!("name = \"{peer}\"\nversion = \""));
+        let version = version.and_then(|(_, rest)| rest.split('"').next());
+        Ok(format!("{peer} {}", version.with_context(|| format!("no {peer} in bench/Cargo.lock"))?))
+    });
+    let peers = peers.into_iter().collect::<Result<Vec<_>>>()?.join(", ");
+    Ok(format!(
+        "# {title}\n\nWritten by `cargo xtask bench {name}` at commit {commit}, {date}. Machine: {model}, {processors} processors, \
+         load average before: {load}. Compiler: {compiler}, profile `{profile}`. Peers: {peers}.\n\n"
+    ))
+}

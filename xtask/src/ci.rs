@@ -28,7 +28,7 @@ const STEPS: &[Step] = &[
 ];
 
 /// Packages that are no members of the workspace, so that their dependencies stay out of its tree.
-const APART: [&str; 4] = ["fuzz", "bench/memory", "bench/layer", "bench"];
+const APART: [&str; 2] = ["fuzz", "bench"];
 
 /// Runs the steps named, or all of them, up to the first that fails, and prints their times.
 pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {

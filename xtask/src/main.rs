@@ -36,7 +36,7 @@ const COMMANDS: [Command; 8] = [
         simulate::run,
     ),
     ("fuzz", "[SECONDS]", "fuzz each target, for 60 s or as long; needs nightly", fuzz::run),
-    ("bench", bench::OPTIONS, "measure beside other crates, and write pages", bench::run),
+    ("bench", "PAGE... [--quick]", "measure beside other crates, and write pages", bench::run),
     ("plots", "[--check]", "draw the pictures of the algorithms, or check them", plots::run),
 ];
 
@@ -70,6 +70,7 @@ fn help() {
     }
     println!("\nServers: {}", servers::names());
     println!("Steps of ci: {}", ci::names());
+    println!("Pages of bench: {}", bench::names());
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
 }
 
 /// Returns the path of a server to test with: an installed one, or a fetched one.
-pub(crate) fn server(shell: &Shell) -> Result<PathBuf> {
+fn server(shell: &Shell) -> Result<PathBuf> {
     match server::binary() {
         Ok(path) => Ok(path::absolute(path)?),
         Err(_) => servers::any(shell),

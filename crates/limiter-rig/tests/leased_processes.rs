@@ -1,6 +1,4 @@
 //! Processes that lease permits of one limit, and are stopped, killed and cut off, stay within it together.
-//!
-//! `cargo xtask bench fleet --audit SECONDS` does the same for as long as you like.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]

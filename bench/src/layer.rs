@@ -1,0 +1,228 @@
+//! Rate limit layers beside each other, in front of a service that responds at once.
+
+use std::{
+    convert::Infallible,
+    hint::black_box,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use anyhow::Result;
+use axum::{body::Body, extract::ConnectInfo};
+use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
+use limiter_core::{MemoryLimiter, Policy, Quota};
+use limiter_tower::{
+    Answers, ClientIp, RateLimitLayer, Rule,
+    headers::Headers,
+    key::{FixedKey, MethodKey},
+};
+use tower::{Layer, Service, service_fn, util::ServiceFn};
+use tower_governor::{GovernorLayer, governor::GovernorConfigBuilder};
+
+use crate::rounds::{Effort, Table, keyed, rounds};
+
+/// How layers and the inner service are configured.
+#[derive(Clone, Copy)]
+struct Setup {
+    /// Whether the inner response has a header field; if not, a layer's first one allocates the map.
+    has_field: bool,
+    /// Whether responses carry header fields about the limit.
+    headers: bool,
+    /// Whether all requests are refused; otherwise all are admitted.
+    refuses: bool,
+}
+
+const PLAIN: Setup = Setup { has_field: false, headers: false, refuses: false };
+const FIELDS: Setup = Setup { has_field: true, headers: true, refuses: false };
+
+const CELLS: [(&str, Setup, usize); 6] = [
+    ("Admitted, without header fields", PLAIN, 1),
+    ("Admitted, without header fields, 2 threads", PLAIN, 2),
+    ("Admitted, with header fields", FIELDS, 1),
+    ("Admitted, with header fields, 2 threads", FIELDS, 2),
+    (
+        "Admitted, with header fields into an empty header map",
+        Setup { has_field: false, ..FIELDS },
+        1,
+    ),
+    ("Refused, with header fields", Setup { has_field: false, headers: true, refuses: true }, 1),
+];
+
+/// Handles a request of an address, and returns whether it was admitted.
+type Subject = Box<dyn Fn(SocketAddr) -> bool + Sync>;
+
+/// Prints a table for each cell.
+pub(crate) fn print(effort: &Effort) -> Result<()> {
+    println!(
+        "ns of processor time that a layer adds to a request: the median of {} rounds and the range of their middle half. \
+         Each request is sent to a clone of the service, as axum does. Requests have one of {ADDRESSES} addresses, by which \
+         the layers limit: 10,000/s, or 1/h for refusals.\n",
+        effort.rounds
+    );
+    let addresses = addresses();
+    for (name, setup, threads) in CELLS {
+        let bare = ("bare service", Some(subject(inner(setup))));
+        let subjects = [bare].into_iter().chain(subjects(setup));
+        let subjects = subjects.filter_map(|(name, subject)| Some((name, subject?)));
+        let contenders = subjects.map(|(name, subject)| {
+            let admits = name == "bare service" || !setup.refuses;
+            keyed(name, effort, threads, Some(admits), &addresses, move |it| subject(*it))
+        });
+        let measured = rounds(effort.rounds, contenders.collect())?;
+        let [bare, layers @ ..] = measured.as_slice() else { continue };
+        let added: Vec<_> = layers.iter().map(|it| it.figures[0].minus(&bare.figures[0])).collect();
+        let reference = layers.iter().position(|it| it.name == REFERENCE).unwrap_or(0);
+        let mut table = Table::new(["layer", "ns added", &format!("ratio to {REFERENCE}")]);
+        for (layer, ns) in layers.iter().zip(&added) {
+            table.row([layer.name.clone(), ns.show(0), ns.over(&added[reference]).show(2)]);
+        }
+        println!("## {name}\n\nThe bare service takes {} ns.\n\n{table}", bare.figures[0].show(0));
+    }
+    Ok(())
+}
+
+/// The layer that ratios refer to.
+const REFERENCE: &str = "tower_governor";
+
+/// Returns the layers that have such a setting. tower-rate-limit-fred is not here, because its layer waits for a server.
+fn subjects(setup: Setup) -> [(&'static str, Option<Subject>); 6] {
+    let in_front = |layer: RateLimitLayer| Some(subject(layer.layer(inner(setup))));
+    [
+        ("limiter-tower", in_front(ours(setup))),
+        ("limiter-tower, with decisions", in_front(ours(setup).decisions())),
+        ("limiter-tower, three rules", in_front(three_rules(setup))),
+        (REFERENCE, tower_governor(setup)),
+        ("axum-governor", axum_governor(setup)),
+        ("rate-net", rate_net(setup)),
+    ]
+}
+
+fn limiter(setup: Setup) -> MemoryLimiter {
+    let quota = if setup.refuses { Quota::per_hour(1) } else { Quota::per_second(10_000) };
+    MemoryLimiter::new(Policy::gcra("default", quota))
+}
+
+fn ours(setup: Setup) -> RateLimitLayer {
+    let layer = RateLimitLayer::new(limiter(setup), ClientIp::peer());
+    if setup.headers { layer } else { layer.answers(Answers::new().headers(Headers::None)) }
+}
+
+/// By address, by method, and for all requests. The last two admit everything.
+fn three_rules(setup: Setup) -> RateLimitLayer {
+    const MOST: Quota = Quota::per_second(5_000_000).with_burst(5_000_000);
+    let most = |name| MemoryLimiter::new(Policy::gcra(name, MOST));
+    let layer = RateLimitLayer::all([
+        Rule::new(limiter(setup), ClientIp::peer()),
+        Rule::new(most("method"), MethodKey),
+        Rule::new(most("all"), FixedKey::new("all")),
+    ]);
+    if setup.headers { layer } else { layer.answers(Answers::new().headers(Headers::None)) }
+}
+
+fn tower_governor(setup: Setup) -> Option<Subject> {
+    let mut config = GovernorConfigBuilder::default();
+    if setup.refuses {
+        config.period(Duration::from_secs(3_600)).burst_size(1);
+    } else {
+        config.period(Duration::from_micros(100)).burst_size(10_000);
+    }
+    Some(if setup.headers {
+        subject(GovernorLayer::new(config.use_headers().finish()?).layer(inner(setup)))
+    } else {
+        subject(GovernorLayer::new(config.finish()?).layer(inner(setup)))
+    })
+}
+
+/// axum-governor always sends header fields.
+fn axum_governor(setup: Setup) -> Option<Subject> {
+    use axum_governor::{GovernorConfigBuilder, GovernorLayer, Quota, extractor::PeerIp, nz};
+    if !setup.headers {
+        return None;
+    }
+    let quota = if setup.refuses {
+        Quota::requests_per_hour(nz!(1_u32))
+    } else {
+        Quota::requests_per_second(nz!(10_000_u32))
+    };
+    let config = GovernorConfigBuilder::default()
+        .with_extractor(PeerIp::default())
+        .expect_connect_info()
+        .quota_default(quota)
+        // Its sweep needs a tokio runtime.
+        .gc_disable()
+        .finish();
+    let layer = GovernorLayer::new(config.ok()?);
+    Some(subject(Layer::<Inner>::layer(&layer, inner(setup))))
+}
+
+/// rate-net sends three header fields. It sends five if its policy has a name.
+fn rate_net(setup: Setup) -> Option<Subject> {
+    use rate_net::{
+        Key, Quota, RateLimiter,
+        tower::{RateLimitLayer, RequestInfo},
+    };
+    let quota = if setup.refuses {
+        Quota::rate(1, Duration::from_secs(3_600)).ok()?
+    } else {
+        Quota::per_second(10_000)
+    };
+    // Its `PeerIp` does not read axum's `ConnectInfo`. This is what `PeerIp` does with an address.
+    let peer = |request: &RequestInfo<'_>| {
+        let ConnectInfo(peer) = request.extensions().get::<ConnectInfo<SocketAddr>>()?;
+        Some(Key::ip_prefix(peer.ip(), 32, 64))
+    };
+    let layer = RateLimitLayer::new(RateLimiter::with_quota(quota), peer)
+        .with_headers_on_success(setup.headers);
+    Some(subject(layer.layer(inner(setup))))
+}
+
+type Ready = std::future::Ready<Result<Response<Body>, Infallible>>;
+type Inner = ServiceFn<fn(Request<Body>) -> Ready>;
+
+/// Returns the inner service.
+fn inner(setup: Setup) -> Inner {
+    fn empty(request: Request<Body>) -> Ready {
+        drop(black_box(request));
+        std::future::ready(Ok(Response::new(Body::empty())))
+    }
+    fn with_a_field(request: Request<Body>) -> Ready {
+        drop(black_box(request));
+        let mut response = Response::new(Body::empty());
+        let value = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(CONTENT_TYPE, value);
+        std::future::ready(Ok(response))
+    }
+    service_fn(if setup.has_field { with_a_field } else { empty })
+}
+
+/// Sends each request to a clone of a service whose futures never wait, because its limiter is in memory.
+fn subject<S, R>(service: S) -> Subject
+where
+    S: Service<Request<Body>, Response = Response<R>, Error = Infallible> + Clone + Sync + 'static,
+{
+    Box::new(move |address| {
+        let mut service = service.clone();
+        let mut request = Request::new(Body::empty());
+        request.extensions_mut().insert(ConnectInfo(address));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(service.poll_ready(&mut context).is_ready(), "the service is not ready");
+        match pin!(service.call(request)).poll(&mut context) {
+            Poll::Ready(Ok(response)) => {
+                black_box(response).status() != StatusCode::TOO_MANY_REQUESTS
+            }
+            Poll::Pending => panic!("a layer with a limiter in memory has waited"),
+        }
+    })
+}
+
+const ADDRESSES: u32 = 10_000;
+
+/// Returns the addresses in the order in which they send requests: random, the same in each run.
+fn addresses() -> Vec<SocketAddr> {
+    let mut hosts: Vec<u32> = (0..ADDRESSES).collect();
+    hosts.sort_by_key(|host| host.wrapping_mul(0x9E37_79B9).swap_bytes());
+    let address = |host| IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + host));
+    hosts.into_iter().map(|host| SocketAddr::new(address(host), 40_000)).collect()
+}
