@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{File, Finding, Tree};
 
-/// The crates that are checked. In the others, some files still import each other: `host` and `layer` in
-/// `limiter-client`, `main` and `arguments` in `limiter-doctor`.
-const CRATES: [&str; 6] = [
+/// The crates that are checked. In the others, some files still import each other: `main` and `arguments` in
+/// `limiter-doctor`, `cluster` and `server` in `limiter-double`.
+const CRATES: [&str; 7] = [
+    "limiter-client",
     "limiter-core",
     "limiter-redis",
     "limiter-rig",
@@ -33,8 +34,8 @@ struct Use {
 /// What imports lead from one module to another, and the first of them in words.
 type Edges = BTreeMap<(Path, Path), String>;
 
-/// Neither files nor sibling folders of a crate import each other in a circle; a shortest one is reported. A folder includes the file
-/// of its name: `memory.rs` belongs to `memory/`. A parent may import its children. Re-exports are not
+/// Neither files nor sibling folders of a crate import each other in a circle; a shortest one is reported. A folder includes
+/// the file of its name: `memory.rs` belongs to `memory/`. A parent may import its children. Re-exports are not
 /// imports, and an import of a re-exported item counts for the file that defines it.
 pub(super) fn has_no_circles(tree: &Tree) -> Vec<Finding> {
     let findings = CRATES.iter().filter_map(|krate| {

@@ -14,49 +14,46 @@ fn faults(tree: &Tree, file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     let source = rustdoc_source(tree, file);
     for (number, line) in prose(file) {
-        let line: String = line.split('`').step_by(2).collect();
-        let definition = definition(&line);
-        let inline = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
-        for target in inline.chain(definition) {
-            let is_path = !target.contains([':', '@']) && target.contains(['/', '.', '#']);
-            if !is_path {
-                continue;
-            }
-            let (name, anchor) = target.split_once('#').unwrap_or((target, ""));
-            let path = if name.is_empty() { file.path.clone() } else { resolve(&file.path, name) };
-            let is_there = |it: &File| {
-                it.path == path || it.path.strip_prefix(&path).is_some_and(|it| it.starts_with('/'))
+        let bare: String = line.split('`').step_by(2).collect();
+        let definition = definition(&bare);
+        let inline = bare.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+        for target in inline.chain(definition).filter(|target| is_path(target)) {
+            let is_dead = |source: &&File| {
+                let label = line.split_once(": ").filter(|_| definition.is_some());
+                let is_defined = |(label, _)| source.text.contains(&format!("{label}: "));
+                !target.starts_with('#') && !label.is_some_and(is_defined)
             };
-            if !path.is_empty() && !tree.0.iter().any(is_there) {
-                findings
-                    .push(file.finding(number, format!("dead link to {name}; there is no {path}")));
-            }
-            let document =
-                tree.get(&path).filter(|it| it.extension() == "md" && target.contains('#'));
-            if let Some(document) = document
-                && !anchors(document).iter().any(|known| known == anchor)
-            {
-                findings.push(
-                    file.finding(
-                        number,
-                        format!("dead link to {target}; {path} has no such heading"),
-                    ),
-                );
-            }
-            let is_defined = |source: &&File| {
-                let label = text_of_definition(file, number);
-                definition.is_some() && source.text.contains(&format!("{label}: "))
-            };
-            if let Some(source) = source.filter(|it| !name.is_empty() && !is_defined(it)) {
-                let path = &source.path;
-                let message = format!(
-                    "{target} is dead in rustdoc; write [text][label], and define the label here and in {path}"
-                );
-                findings.push(file.finding(number, message));
-            }
+            let in_rustdoc = source.filter(is_dead).map(|source| {
+                let remedy = "write [text][label], and define the label here and in";
+                format!("{target} is dead in rustdoc; {remedy} {}", source.path)
+            });
+            let fault = fault(tree, file, target).or(in_rustdoc);
+            findings.extend(fault.map(|message| file.finding(number, message)));
         }
     }
     findings
+}
+
+/// Whether it is a path or an anchor, and not an address or an item's name.
+fn is_path(target: &str) -> bool {
+    !target.contains([':', '@']) && target.contains(['/', '.', '#'])
+}
+
+/// What is wrong with a link, if anything is.
+fn fault(tree: &Tree, file: &File, target: &str) -> Option<String> {
+    let (name, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let path = if name.is_empty() { file.path.clone() } else { resolve(&file.path, name) };
+    let is_there = |it: &File| {
+        it.path.strip_prefix(&path).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+    };
+    if !path.is_empty() && !tree.0.iter().any(is_there) {
+        return Some(format!("dead link to {name}; there is no {path}"));
+    }
+    // Only Markdown has headings.
+    let document = tree.get(&path).filter(|it| it.extension() == "md" && target.contains('#'))?;
+    let known = anchors(document);
+    let is_known = known.iter().any(|known| known == anchor);
+    (!is_known).then(|| format!("dead link to {target}; the headings are {}", known.join(", ")))
 }
 
 /// Returns the source file that includes the document, and has to define its links to other files.
@@ -73,12 +70,6 @@ fn rustdoc_source<'a>(tree: &'a Tree, file: &File) -> Option<&'a File> {
 fn definition(line: &str) -> Option<&str> {
     let (_, target) = line.strip_prefix('[')?.split_once("]: ")?;
     target.split(' ').next()
-}
-
-/// The label of the definition in a line, in its brackets.
-fn text_of_definition(file: &File, number: usize) -> &str {
-    let line = file.text.lines().nth(number - 1).unwrap_or_default();
-    line.split_once(": ").map_or("", |(label, _)| label)
 }
 
 /// The anchors of a document's headings, as GitHub makes them: in lower case, without punctuation, with hyphens for spaces,

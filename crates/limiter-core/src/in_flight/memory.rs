@@ -82,7 +82,7 @@ impl<C> InFlight<C> {
     }
 
     fn take(&self, call: Call) -> Entry {
-        // Not one function of the shard, from which the entry was copied: 9 ns more (`cargo xtask bench in-flight`).
+        // Not one function of the shard, from which the entry was copied: 9 ns more (`cargo xtask bench memory`).
         let shard = self.shard(call);
         let taken = shard.lock().take(call);
         shard.entry(call, taken)

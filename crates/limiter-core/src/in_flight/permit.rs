@@ -12,7 +12,7 @@ pub struct InFlightPermit(Repr);
 
 enum Repr {
     /// Of a limiter in memory. It allocates nothing: that and a spare place in each shard brought a take and a give
-    /// from 143 ns to 60 (`cargo xtask bench in-flight`).
+    /// from 143 ns to 60 (`cargo xtask bench memory`).
     Counted(Counted),
     Other(Box<dyn HeldPermit>),
 }

@@ -43,7 +43,7 @@ pub(super) struct Counts {
     limit: u32,
     pub(super) by_hash: HashMap<u64, Count, BuildHasherDefault<Rotate>>,
     /// How many places this shard has for keys to come. It keeps one, so that a key that comes and goes writes nothing
-    /// that other shards write (`cargo xtask bench in-flight`).
+    /// that other shards write (`cargo xtask bench memory`).
     spare: usize,
     queue: Queue,
     /// The permits that were taken for waiters since they were last polled.
@@ -264,7 +264,7 @@ impl Count {
 }
 
 /// The hash of a key's hash: its lower half first, because all keys of a shard share the highest bits, which the map
-/// would compare. 2 ns faster than foldhash (`cargo xtask bench in-flight`).
+/// would compare. 2 ns faster than foldhash (`cargo xtask bench memory`).
 #[derive(Default)]
 pub(super) struct Rotate(u64);
 
