@@ -24,6 +24,7 @@ mod joint;
 mod joint_waiting;
 mod keep_alive;
 mod keys;
+mod laws;
 mod metrics;
 mod next_draft;
 mod operation;
