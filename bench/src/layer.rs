@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Result;
-use axum::{body::Body, extract::ConnectInfo};
+use axum::{Router, body::Body, extract::ConnectInfo, response::IntoResponse, routing::Route};
 use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
 use limiter_core::{MemoryLimiter, Policy, Quota};
 use limiter_tower::{
@@ -21,7 +21,10 @@ use limiter_tower::{
 use tower::{Layer, Service, service_fn, util::ServiceFn};
 use tower_governor::{GovernorLayer, governor::GovernorConfigBuilder};
 
-use crate::rounds::{Effort, Table, keyed, rounds};
+use crate::{
+    by_hand,
+    rounds::{Effort, Table, keyed, rounds},
+};
 
 /// How layers and the inner service are configured.
 #[derive(Clone, Copy)]
@@ -32,12 +35,15 @@ struct Setup {
     headers: bool,
     /// Whether all requests are refused; otherwise all are admitted.
     refuses: bool,
+    /// Whether the layer is around a route of axum's router.
+    in_router: bool,
 }
 
-const PLAIN: Setup = Setup { has_field: false, headers: false, refuses: false };
-const FIELDS: Setup = Setup { has_field: true, headers: true, refuses: false };
+const PLAIN: Setup = Setup { has_field: false, headers: false, refuses: false, in_router: false };
+const FIELDS: Setup = Setup { has_field: true, headers: true, ..PLAIN };
+const REFUSED: Setup = Setup { headers: true, refuses: true, ..PLAIN };
 
-const CELLS: [(&str, Setup, usize); 6] = [
+const CELLS: [(&str, Setup, usize); 9] = [
     ("Admitted, without header fields", PLAIN, 1),
     ("Admitted, without header fields, 2 threads", PLAIN, 2),
     ("Admitted, with header fields", FIELDS, 1),
@@ -47,7 +53,10 @@ const CELLS: [(&str, Setup, usize); 6] = [
         Setup { has_field: false, ..FIELDS },
         1,
     ),
-    ("Refused, with header fields", Setup { has_field: false, headers: true, refuses: true }, 1),
+    ("Refused, with header fields", REFUSED, 1),
+    ("In a router, admitted, without header fields", Setup { in_router: true, ..PLAIN }, 1),
+    ("In a router, admitted, with header fields", Setup { in_router: true, ..FIELDS }, 1),
+    ("In a router, refused, with header fields", Setup { in_router: true, ..REFUSED }, 1),
 ];
 
 /// Handles a request of an address, and returns whether it was admitted.
@@ -63,7 +72,7 @@ pub(crate) fn print(effort: &Effort) -> Result<()> {
     );
     let addresses = addresses();
     for (name, setup, threads) in CELLS {
-        let bare = ("bare service", Some(subject(inner(setup))));
+        let bare = ("bare service", in_front(tower::layer::util::Identity::new(), setup));
         let subjects = [bare].into_iter().chain(subjects(setup));
         let subjects = subjects.filter_map(|(name, subject)| Some((name, subject?)));
         let contenders = subjects.map(|(name, subject)| {
@@ -87,16 +96,38 @@ pub(crate) fn print(effort: &Effort) -> Result<()> {
 const REFERENCE: &str = "tower_governor";
 
 /// Returns the layers that have such a setting. tower-rate-limit-fred is not here, because its layer waits for a server.
-fn subjects(setup: Setup) -> [(&'static str, Option<Subject>); 6] {
-    let in_front = |layer: RateLimitLayer| Some(subject(layer.layer(inner(setup))));
+fn subjects(setup: Setup) -> [(&'static str, Option<Subject>); 7] {
     [
-        ("limiter-tower", in_front(ours(setup))),
-        ("limiter-tower, with decisions", in_front(ours(setup).decisions())),
-        ("limiter-tower, three rules", in_front(three_rules(setup))),
+        // The least that a layer over our limiter can cost.
+        (
+            "by hand, over limiter-core",
+            in_front(by_hand::layer(limiter(setup), setup.headers), setup),
+        ),
+        ("limiter-tower", in_front(ours(setup), setup)),
+        ("limiter-tower, with decisions", in_front(ours(setup).decisions(), setup)),
+        ("limiter-tower, three rules", in_front(three_rules(setup), setup)),
         (REFERENCE, tower_governor(setup)),
         ("axum-governor", axum_governor(setup)),
         ("rate-net", rate_net(setup)),
     ]
+}
+
+/// Returns the inner service behind a layer, in a router if the setup says so.
+fn in_front<L, R>(layer: L, setup: Setup) -> Option<Subject>
+where
+    L: Layer<Inner> + Layer<Route> + Clone + Send + Sync + 'static,
+    <L as Layer<Inner>>::Service:
+        Service<Request<Body>, Response = Response<R>, Error = Infallible> + Clone + Sync + 'static,
+    <L as Layer<Route>>::Service: Service<Request<Body>, Response: IntoResponse, Error: Into<Infallible>, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    Some(match setup.in_router {
+        true => subject(Router::new().route_service("/", inner(setup)).layer(layer)),
+        false => subject(Layer::<Inner>::layer(&layer, inner(setup))),
+    })
 }
 
 fn limiter(setup: Setup) -> MemoryLimiter {
@@ -128,11 +159,10 @@ fn tower_governor(setup: Setup) -> Option<Subject> {
     } else {
         config.period(Duration::from_micros(100)).burst_size(10_000);
     }
-    Some(if setup.headers {
-        subject(GovernorLayer::new(config.use_headers().finish()?).layer(inner(setup)))
-    } else {
-        subject(GovernorLayer::new(config.finish()?).layer(inner(setup)))
-    })
+    match setup.headers {
+        true => in_front(GovernorLayer::new(config.use_headers().finish()?), setup),
+        false => in_front(GovernorLayer::new(config.finish()?), setup),
+    }
 }
 
 /// axum-governor always sends header fields.
@@ -153,8 +183,7 @@ fn axum_governor(setup: Setup) -> Option<Subject> {
         // Its sweep needs a tokio runtime.
         .gc_disable()
         .finish();
-    let layer = GovernorLayer::new(config.ok()?);
-    Some(subject(Layer::<Inner>::layer(&layer, inner(setup))))
+    in_front(GovernorLayer::new(config.ok()?), setup)
 }
 
 /// rate-net sends three header fields. It sends five if its policy has a name.
@@ -175,7 +204,7 @@ fn rate_net(setup: Setup) -> Option<Subject> {
     };
     let layer = RateLimitLayer::new(RateLimiter::with_quota(quota), peer)
         .with_headers_on_success(setup.headers);
-    Some(subject(layer.layer(inner(setup))))
+    in_front(layer, setup)
 }
 
 type Ready = std::future::Ready<Result<Response<Body>, Infallible>>;

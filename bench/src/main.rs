@@ -1,6 +1,7 @@
 //! Measures the limiter beside its peers, and prints sections of a page: `cargo xtask bench` runs it.
 
 mod algorithms;
+mod by_hand;
 mod bytes;
 mod fleet;
 mod flood;

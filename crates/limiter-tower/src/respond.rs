@@ -7,7 +7,7 @@ mod mark;
 mod protocol;
 mod refusal;
 
-use std::{fmt, iter, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use ::http::{
     Extensions, HeaderMap, HeaderValue, Response, StatusCode,
@@ -179,7 +179,7 @@ impl Answers {
             let mut response = text_of_quota();
             add_common_fields(Some(whole_seconds(wait)), response.headers_mut());
             let reported = Reported { plan, decision, cost, charged: cost.get() };
-            if let Some(fields) = self.headers.fields(iter::once(reported), iter::empty()) {
+            if let Some(fields) = self.headers.fields_of(reported) {
                 fields.append_to(response.headers_mut(), false);
             }
             mark(head, &mut response);

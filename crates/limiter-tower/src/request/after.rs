@@ -74,8 +74,8 @@ impl After {
         if !is_public(rule.spec().disclosure, false, decision) {
             return Self::default();
         }
-        let reported = iter::once(Reported { plan, decision, cost, charged: cost.get() });
-        Self { fields: config.answers.headers.fields(reported, iter::empty()), rest: None }
+        let reported = Reported { plan, decision, cost, charged: cost.get() };
+        Self { fields: config.answers.headers.fields_of(reported), rest: None }
     }
 
     /// Settles the charge, and adds what clients and outer layers may read.

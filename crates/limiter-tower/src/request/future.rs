@@ -74,10 +74,12 @@ impl<S: Service<Request<B>>, B, G: Gate> ResponseFuture<S, B, G> {
         Self { state: State::Readying { readying } }
     }
 
+    #[inline]
     pub(super) const fn calling(inner: S::Future, after: G::After) -> Self {
         Self { state: State::Calling { inner, after: Some(after) } }
     }
 
+    #[inline]
     pub(super) const fn answered(response: Response<Bytes>) -> Self {
         Self { state: State::Answered { response: Some(response) } }
     }

@@ -49,6 +49,7 @@ impl<M> Clone for Rates<M> {
 impl<M> Gate for Rates<M> {
     type After = After;
 
+    #[inline]
     fn decide_now(&self, head: Head<'_>) -> Option<Verdict<After>> {
         let config = &self.config;
         let (plan, [rule, ..]) = (config.fast.as_ref()?, &*config.rules) else { return None };
@@ -72,6 +73,7 @@ impl<M> Gate for Rates<M> {
 impl<R: FromRefusal> Respond<R> for Rates<SameBody> {
     type Body = R;
 
+    #[inline]
     fn leave(after: After, mut response: Response<R>) -> Response<R> {
         after.leave(&mut response);
         response

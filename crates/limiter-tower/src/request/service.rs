@@ -76,6 +76,7 @@ where
 
 impl<S, G> Limited<S, G> {
     /// Forwards or answers a request that is decided.
+    #[inline(always)]
     fn proceed<B>(
         &mut self,
         verdict: Verdict<G::After>,

@@ -19,7 +19,12 @@ use tower::{Layer, Service, service_fn};
 use self::client::{Client, Fate};
 use crate::{Body, Limited, poll_once, request_from};
 
-#[expect(dead_code, reason = "other crates need the rest")]
+#[expect(
+    dead_code,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a file of another crate's tests, which need the rest of it, too"
+)]
 #[path = "../../../limiter-redis/src/tests/client.rs"]
 mod client;
 
@@ -86,8 +91,9 @@ impl World {
         let client = at_work();
         let mut sibling: Option<RedisLimiter<Client>> = None;
         let mut place = 0;
+        let mut in_memory = in_memory.into_iter();
         let rules = policies().map(|policy| {
-            let of_rule = match in_memory[place] {
+            let of_rule = match in_memory.next().unwrap() {
                 true => in_memory_by(&policy, client.clock()),
                 false => match &sibling {
                     Some(first) if are_siblings => Arc::new(first.sibling(&policy).unwrap()),
@@ -164,7 +170,7 @@ impl World {
 
     async fn used(&self, rule: usize, key: impl Into<Key<'static>>) -> u64 {
         let key = key.into();
-        let mut peeked = Box::pin(self.rules[rule].peek(&key));
+        let mut peeked = Box::pin(self.rules.get(rule).unwrap().peek(&key));
         loop {
             if let Some(usage) = poll_once(peeked.as_mut()) {
                 return usage.unwrap().used();
