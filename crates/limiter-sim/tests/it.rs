@@ -37,8 +37,8 @@ fn a_world_that_is_found_by_a_given_seed_prints_the_last_events() {
 }
 
 #[test]
-fn seeds_run_until_so_many_faults_have_happened() {
-    let output = simulate(&["--seed", "1", "--processes", "1", "--faults", "1"]);
+fn many_seeds_are_a_table() {
+    let output = simulate(&["--seed", "1", "--processes", "1", "--count", "1"]);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains(", 0 seeds with violations\n\n| fault | times |\n"), "{text}");
@@ -61,10 +61,7 @@ fn unknown_options_are_quoted() {
         (&["--sed", "1"][..], "unknown option \"--sed\""),
         (&["--seed", "x"], "invalid --seed \"x\"; use a number"),
         (&["--seed"], "--seed needs a value"),
-        (
-            &["--minutes", "1", "--faults", "1"],
-            "--minutes, --faults and --count exclude each other",
-        ),
+        (&["--minutes", "1", "--count", "1"], "--minutes and --count exclude each other"),
         (&["--without", "x"], "unknown fault \"x\"; use request-lost, "),
         (&["--seeds", "absent.txt"], "can't read absent.txt"),
         (&["--wrong", "x"], "unknown variant \"x\"; use all, refunds-what-has-drained"),
@@ -81,6 +78,9 @@ fn the_recorded_page_has_each_fault() {
     let page = include_str!("../../../docs/simulation.md");
     for fault in limiter_sim::Fault::all() {
         let is_counted = page.contains(&format!("\n| {fault} | "));
-        assert!(is_counted, "{fault} was not recorded: run `cargo xtask simulate --record 100000`");
+        assert!(
+            is_counted,
+            "{fault} was not recorded: run `cargo xtask simulate --seed 1 --count 500`"
+        );
     }
 }

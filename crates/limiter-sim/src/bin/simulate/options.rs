@@ -16,8 +16,6 @@ pub(super) struct Options {
     listed: Option<Vec<u64>>,
     /// For how long to run one seed after the other. Without it, a given seed is run alone.
     minutes: Option<f64>,
-    /// Until how many faults have happened.
-    faults: Option<u64>,
     /// How many new seeds to run.
     count: Option<u64>,
     processes: Option<u32>,
@@ -40,7 +38,8 @@ pub(super) struct Variant {
     pub(super) settings: Settings,
 }
 
-const NAMES: &str = "--seed, --seeds, --minutes, --faults, --count, --processes, --faults-for, --without or --wrong";
+const NAMES: &str =
+    "--seed, --seeds, --minutes, --count, --processes, --faults-for, --without or --wrong";
 
 impl Options {
     pub(super) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
@@ -51,7 +50,6 @@ impl Options {
                 "--seed" => options.seed = Some(number(&name, &value()?)?),
                 "--seeds" => options.listed = Some(Seeds::listed_in(&value()?)?),
                 "--minutes" => options.minutes = Some(number(&name, &value()?)?),
-                "--faults" => options.faults = Some(number(&name, &value()?)?),
                 "--count" => options.count = Some(number(&name, &value()?)?),
                 "--processes" => options.processes = Some(number(&name, &value()?)?),
                 "--faults-for" => options.faults_for = Some(number(&name, &value()?)?),
@@ -74,10 +72,9 @@ impl Options {
                 _ => bail!("unknown option {name:?}; use {NAMES}"),
             }
         }
-        let goals = [options.minutes.is_some(), options.faults.is_some(), options.count.is_some()];
         ensure!(
-            goals.into_iter().filter(|is_given| *is_given).count() <= 1,
-            "--minutes, --faults and --count exclude each other; use one of them"
+            options.minutes.is_none() || options.count.is_none(),
+            "--minutes and --count exclude each other; use one of them"
         );
         Ok(options)
     }
@@ -88,13 +85,12 @@ impl Options {
                 self.wrong.iter().map(|wrong| self.variant(*wrong)).collect(),
             ));
         }
-        let goal = match (self.minutes, self.faults, self.count) {
-            (Some(minutes), ..) => Goal::Minutes(minutes),
-            (_, Some(faults), _) => Goal::Faults(faults),
-            (.., Some(count)) => Goal::Count(count),
+        let goal = match (self.minutes, self.count) {
+            (Some(minutes), _) => Goal::Minutes(minutes),
+            (_, Some(count)) => Goal::Count(count),
             // A list alone is run without others.
-            (None, None, None) if self.listed.is_some() => Goal::Count(0),
-            (None, None, None) => match self.seed {
+            (None, None) if self.listed.is_some() => Goal::Count(0),
+            (None, None) => match self.seed {
                 Some(seed) => return Ok(What::Seed(seed)),
                 None => Goal::Minutes(1.0),
             },

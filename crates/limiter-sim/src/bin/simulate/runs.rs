@@ -23,7 +23,6 @@ pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
     let run_one = |seed: u64| {
         let _named = NamesPanic(seed);
         let report = run(&options.settings(seed));
-        seeds.add_faults(report.faults.values().sum());
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         let (total, printed) = &mut *progress;
         total.add(&report);

@@ -4,7 +4,7 @@ use std::{
     fs,
     sync::{
         OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -19,23 +19,19 @@ pub(super) struct Seeds {
     taken: AtomicUsize,
     /// When the first new seed was taken.
     begin: OnceLock<Instant>,
-    /// How many faults have happened.
-    faults: AtomicU64,
 }
 
 /// Until when new seeds are run.
 #[derive(Clone, Copy)]
 pub(super) enum Goal {
     Minutes(f64),
-    Faults(u64),
     /// So many new seeds, whatever they do.
     Count(u64),
 }
 
 impl Seeds {
     pub(super) fn new(listed: Vec<u64>, first: u64, goal: Goal) -> Self {
-        let (taken, begin, faults) = (AtomicUsize::new(0), OnceLock::new(), AtomicU64::new(0));
-        Self { listed, first, goal, taken, begin, faults }
+        Self { listed, first, goal, taken: AtomicUsize::new(0), begin: OnceLock::new() }
     }
 
     /// Reads the seeds of a file: one a line, and a comment behind `#`. A line that begins with `fails` is a seed that is
@@ -70,15 +66,9 @@ impl Seeds {
         let new = (taken - self.listed.len()) as u64;
         let is_reached = match self.goal {
             Goal::Minutes(minutes) => begin.elapsed() >= Duration::from_secs_f64(60.0 * minutes),
-            Goal::Faults(faults) => self.faults.load(Relaxed) >= faults,
             Goal::Count(count) => new >= count,
         };
         (!is_reached).then(|| self.first.wrapping_add(new))
-    }
-
-    /// Adds faults that have happened.
-    pub(super) fn add_faults(&self, faults: u64) {
-        self.faults.fetch_add(faults, Relaxed);
     }
 }
 
