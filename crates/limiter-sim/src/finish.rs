@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use limiter_core::{Algorithm, Limit, Policy};
+use limiter_core::{Algorithm, Error, Limit, Policy};
 
 use crate::{
     algorithms,
@@ -182,7 +182,7 @@ impl World {
 }
 
 impl Seen {
-    fn add(&mut self, subject: Subject, asked: Result<bool, limiter_core::Error>) {
+    fn add(&mut self, subject: Subject, asked: Result<bool, Error>) {
         match asked {
             Ok(is_admitted) => {
                 *self.admitted.entry(subject).or_default() += u64::from(is_admitted);

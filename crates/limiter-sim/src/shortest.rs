@@ -85,7 +85,7 @@ mod tests {
     use crate::wrong::Wrong;
 
     fn settings(wrong: Option<Wrong>) -> Settings {
-        let (processes, faults_for) = (Some(2), 1_000_000);
+        let (processes, faults_for) = (Some(1), 1_000_000);
         Settings { seed: 1, processes, faults_for, wrong, ..Settings::default() }
     }
 
@@ -119,7 +119,7 @@ mod tests {
         let report = run(&Settings { faults_for: 0, ..settings.clone() });
         assert_eq!(
             Shortest { settings, report }.options(),
-            "--seed 1 --faults-for 1000000 --processes 2 --without request-lost,server-clock-stepped --wrong never-reconnects"
+            "--seed 1 --faults-for 1000000 --processes 1 --without request-lost,server-clock-stepped --wrong never-reconnects"
         );
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     network::Network,
     processes::Processes,
     random::Random,
+    record::Event,
     servers::{Servers, Trouble},
     settings::Settings,
     traffic,
@@ -206,13 +207,13 @@ impl World {
             Fault::Restarted => {
                 network.with_servers(|servers| servers.restart(node, now));
                 has_trouble(Trouble::Refuses(Refusal::Loading));
-                self.loses_state(node, 0);
+                self.loses_state(node);
             }
             Fault::FailedOver => {
                 network.with_servers(|servers| servers.fail_over(node));
                 // It is a replica until it is promoted.
                 has_trouble(Trouble::Refuses(Refusal::ReadOnly));
-                self.loses_state(node, 0);
+                self.loses_state(node);
             }
             Fault::Stale => {
                 network.with_servers(|servers| servers.answers_stale(node, process, until));
@@ -243,14 +244,14 @@ impl World {
         }
         self.network.with_faults(|faults| faults.count(fault));
         self.network.with_record(|record, moment| {
-            record.note(moment, Some(process), None, crate::record::Event::Fault { fault, until });
+            record.note(moment, Some(process), None, Event::Fault { fault, until });
         });
         Ok(())
     }
 
     /// Notes that a node has lost some of its state, and cuts all processes off it.
-    fn loses_state(&mut self, node: usize, lasts: Micros) {
-        self.network.with_record(|record, moment| record.auditor.voids(None, moment, lasts));
+    fn loses_state(&mut self, node: usize) {
+        self.network.with_record(|record, moment| record.auditor.voids(None, moment, 0));
         let until = self.executor.now() + self.random.between(1_000, 100_000);
         for member in self.processes.members() {
             self.network.cut(member.process, node, until);

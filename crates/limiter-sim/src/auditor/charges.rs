@@ -18,31 +18,28 @@ pub(crate) struct Begun {
 }
 
 /// What a process does with a key.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Operations {
     under_way: u64,
     begun: u64,
     /// Until when calls may be sent for operations that have ended.
     disturbed_until: Micros,
+    /// When calls were sent that have changed the key.
+    changes: VecDeque<Micros>,
+    allowances: VecDeque<Allowance>,
 }
 
 /// An operation that was alone, and how many more calls for it may change its key.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
-    of: (ProcessId, Subject),
     from: Micros,
     to: Micros,
     left: usize,
 }
 
-/// The operations under way, those that have ended, and the calls that changed something.
+/// The operations of each process on each key, and the calls that changed something.
 #[derive(Debug, Default)]
-pub(crate) struct Charges {
-    operations: BTreeMap<(ProcessId, Subject), Operations>,
-    /// Whose call has changed a key, and when it was sent.
-    changes: VecDeque<((ProcessId, Subject), Micros)>,
-    allowances: VecDeque<Allowance>,
-}
+pub(crate) struct Charges(BTreeMap<(ProcessId, Subject), Operations>);
 
 const OFTEN: &str =
     "a server has charged an operation that was `Unavailable`, or one operation twice";
@@ -50,7 +47,7 @@ const NEVER: &str = "an operation was admitted by the store, and no server has c
 
 impl Charges {
     pub(crate) fn begins(&mut self, of: (ProcessId, Subject), at: Micros) -> Begun {
-        let operations = self.operations.entry(of).or_default();
+        let operations = self.0.entry(of).or_default();
         operations.under_way += 1;
         operations.begun += 1;
         let is_alone = operations.under_way == 1 && operations.disturbed_until <= at;
@@ -59,11 +56,10 @@ impl Charges {
 
     /// Notes that an operation's caller has left. It may still send calls.
     pub(crate) fn leaves(&mut self, begun: Begun, now: Micros) {
-        if let Some(operations) = self.operations.get_mut(&begun.of) {
-            operations.under_way -= 1;
-            operations.disturbed_until = now + LONGEST;
-            operations.begun += 1;
-        }
+        let operations = self.0.entry(begun.of).or_default();
+        operations.under_way -= 1;
+        operations.disturbed_until = now + LONGEST;
+        operations.begun += 1;
     }
 
     /// Notes that an operation has ended, whose calls have changed its key at least and at most so many times, if that is
@@ -74,22 +70,21 @@ impl Charges {
         now: Micros,
         times: Option<(usize, usize)>,
     ) -> Option<&'static str> {
-        let operations = self.operations.get_mut(&begun.of)?;
+        let operations = self.0.entry(begun.of).or_default();
         operations.under_way -= 1;
         let is_alone = begun.is_alone && operations.begun == begun.number;
         let (least, most) = times?;
-        let allowance = Allowance { of: begun.of, from: begun.at, to: now, left: 0 };
-        let changes = self.changes.iter().filter(|change| allowance.covers(change)).count();
+        let within = begun.at..now;
+        let changes = operations.changes.iter().filter(|sent| within.contains(sent)).count();
         if changes < least {
             return Some(NEVER);
         }
         if !is_alone {
             return None;
         }
-        while self.allowances.front().is_some_and(|first| first.to + LONGEST < now) {
-            self.allowances.pop_front();
-        }
-        self.allowances.push_back(Allowance { left: most.saturating_sub(changes), ..allowance });
+        let left = most.saturating_sub(changes);
+        operations.allowances.retain(|it| it.to + LONGEST >= now);
+        operations.allowances.push_back(Allowance { from: begun.at, to: now, left });
         (changes > most).then_some(OFTEN)
     }
 
@@ -100,20 +95,14 @@ impl Charges {
         sent: Micros,
         now: Micros,
     ) -> Option<&'static str> {
-        while self.changes.front().is_some_and(|(_, sent)| sent + LONGEST < now) {
-            self.changes.pop_front();
-        }
-        self.changes.push_back((of, sent));
-        let allowance = self.allowances.iter_mut().find(|it| it.covers(&(of, sent)))?;
+        let operations = self.0.entry(of).or_default();
+        operations.changes.retain(|sent| sent + LONGEST >= now);
+        operations.changes.push_back(sent);
+        let covers = |it: &&mut Allowance| (it.from..it.to).contains(&sent);
+        let allowance = operations.allowances.iter_mut().find(covers)?;
         let is_allowed = allowance.left > 0;
         allowance.left = allowance.left.saturating_sub(1);
         (!is_allowed).then_some(OFTEN)
-    }
-}
-
-impl Allowance {
-    fn covers(&self, (of, sent): &((ProcessId, Subject), Micros)) -> bool {
-        self.of == *of && (self.from..self.to).contains(sent)
     }
 }
 

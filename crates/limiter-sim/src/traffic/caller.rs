@@ -13,7 +13,7 @@ use crate::{
     processes::{Member, Target},
     random::Random,
     record::{End, Operation, Question, Record},
-    vocabulary::{Micros, micros},
+    vocabulary::{Micros, Moment, micros},
 };
 
 /// A caller, which makes one operation after the other.
@@ -256,7 +256,7 @@ pub(super) fn begin(
 /// Notes a decision on permits that count after a delay, and that its operation has ended.
 fn decide(
     record: &mut Record,
-    moment: crate::vocabulary::Moment,
+    moment: Moment,
     operation: &Operation,
     decision: Decision,
     permits: u64,
