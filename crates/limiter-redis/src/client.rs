@@ -198,16 +198,17 @@ impl ScriptCall {
     /// Returns the command: `EVALSHA` or `EVAL`, and its arguments.
     #[must_use]
     pub fn args(&self) -> Vec<Bytes> {
-        let Self { script: Script { digest, source }, form, keys, arguments, .. } = self;
-        let name = Bytes::from_static(form.name().as_bytes());
-        let script = match form {
-            Form::Evalsha => digest,
-            Form::Eval => source,
-        };
-        let mut args = Vec::with_capacity(3 + keys.len() + arguments.len());
-        args.extend([name, script.clone(), keys.len().to_string().into()]);
-        args.extend(keys.iter().chain(arguments).cloned());
-        args
+        let name = Bytes::from_static(self.form.name().as_bytes());
+        let head = [name, self.text().clone(), self.keys.len().to_string().into()];
+        head.into_iter().chain(self.keys.iter().chain(&self.arguments).cloned()).collect()
+    }
+
+    /// Returns the script's digest, or its source.
+    fn text(&self) -> &Bytes {
+        match self.form {
+            Form::Evalsha => &self.script.digest,
+            Form::Eval => &self.script.source,
+        }
     }
 }
 

@@ -65,7 +65,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         });
         let handle = context.handle(&context.policy)?;
         if let Some(store) = sender.client.store() {
-            same_names::note(store, &context);
+            same_names::note(&store, &context);
         }
         let leases = context.settings.lease.then(|| Arc::new(Leases::new(&sender, &context)));
         Ok(Self { sender, context, handle, leases })
@@ -171,7 +171,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
     /// Charges one permit to `key` if it fits now: see [`Limiter::check`].
     pub fn check<'a>(&self, key: impl Into<Key<'a>>) -> LimiterFuture<Decision> {
-        self.check_n(key, Cost::ONE)
+        Limiter::check_n(self, &key.into(), Cost::ONE)
     }
 
     /// Charges `cost` to `key` if it fits now: see [`Limiter::check_n`].

@@ -5,62 +5,60 @@ use std::{
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
 };
 
-use limiter_core::{Limit, Policy};
+use limiter_core::Policy;
 
 use crate::context::Context;
 
-/// The contexts of the limiters that were built.
+/// The limiters that were built.
 #[derive(Default)]
 struct Limiters {
-    /// By what their keys have in common.
-    by_keys: HashMap<Keys, Vec<Weak<Context>>>,
+    /// By each state that they have, the place of its limit in the policy, and the limiter.
+    by_state: HashMap<State, (usize, Weak<Context>)>,
     /// Those that are not in use any more are removed when there are more.
     sweep_at: usize,
 }
 
-/// The store, and what is before and behind the subject in the keys of a limiter.
-type Keys = (String, Vec<u8>, Vec<u8>);
+/// The store, what is before and behind the subject in the keys of a limiter, and what identifies a limit.
+type State = (String, Vec<u8>, Vec<u8>, String);
 
 static LIMITERS: LazyLock<Mutex<Limiters>> = LazyLock::new(Mutex::default);
 
 /// Notes that a limiter was built, and logs if another one that is in use has the same states and other quotas.
-pub(crate) fn note(store: String, context: &Arc<Context>) {
-    let (before, after) = context.keys.parts();
-    let keys = (store, before.to_vec(), after.to_vec());
+pub(crate) fn note(store: &str, context: &Arc<Context>) {
+    let ((before, after), policy) = (context.keys.parts(), &context.policy);
+    let mut other = None;
     // No operation under the lock can leave it half done.
     let mut limiters = LIMITERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if limiters.by_keys.len() >= limiters.sweep_at {
-        limiters.by_keys.retain(|_, same| same.iter().any(|context| context.strong_count() > 0));
-        limiters.sweep_at = 2 * limiters.by_keys.len() + 8;
+    if limiters.by_state.len() >= limiters.sweep_at {
+        limiters.by_state.retain(|_, (_, context)| context.strong_count() > 0);
+        limiters.sweep_at = 2 * limiters.by_state.len() + 8;
     }
-    let same = limiters.by_keys.entry(keys).or_default();
-    same.retain(|context| context.strong_count() > 0);
-    let in_use: Vec<_> = same.iter().filter_map(Weak::upgrade).collect();
-    same.push(Arc::downgrade(context));
-    // Before the contexts, of which this may then be the last reference.
+    for (place, identity) in policy.identities().iter().enumerate() {
+        let state = (store.to_owned(), before.to_vec(), after.to_vec(), identity.clone());
+        let known = limiters.by_state.get(&state);
+        match known.and_then(|(place, context)| Some((*place, context.upgrade()?))) {
+            Some((known, in_use)) => {
+                let quota = |policy: &Policy, place: usize| {
+                    policy.limits().get(place).map(|it| *it.quota())
+                };
+                if quota(&in_use.policy, known) != quota(policy, place) {
+                    other = Some(in_use);
+                }
+            }
+            None => _ = limiters.by_state.insert(state, (place, Arc::downgrade(context))),
+        }
+    }
+    // Before the other one, of which this may then be the last reference.
     drop(limiters);
-    if let Some(other) = in_use.iter().find(|other| have_same_states(other, context)) {
-        let (others, quotas) = (quotas(&other.policy), quotas(&context.policy));
+    if let Some(other) = other {
+        let (others, quotas) = (quotas(&other.policy), quotas(policy));
         tracing::warn!(
-            policy = context.policy.name(),
+            policy = policy.name(),
             "two limiters in this process have the same policy name, store and prefix, and the quotas {others} \
              and {quotas}: they charge the same states; use different names, or with_policy for another quota on \
              the same states"
         );
     }
-}
-
-/// Returns whether both, of whose keys the same is known, have the same states for a limit, and other quotas for it.
-fn have_same_states(one: &Context, other: &Context) -> bool {
-    let is_same = |(identity, limit): (&String, &Limit)| {
-        limits(other).any(|(others, other)| identity == others && limit.quota() != other.quota())
-    };
-    limits(one).any(is_same)
-}
-
-/// Returns what identifies the states of each limit, and the limit.
-fn limits(context: &Context) -> impl Iterator<Item = (&String, &Limit)> {
-    context.policy.identities().iter().zip(context.policy.limits())
 }
 
 fn quotas(policy: &Policy) -> String {

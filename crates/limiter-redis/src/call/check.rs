@@ -96,6 +96,6 @@ impl Batched for Check {
     }
 
     fn max_batch(&self) -> usize {
-        self.handle.plan.max_batch()
+        self.handle.plan.max_batch
     }
 }

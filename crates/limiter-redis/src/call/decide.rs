@@ -68,7 +68,7 @@ impl Decide {
 
     /// Returns whether each wait is that of its demand alone. The longest may be paced by another demand.
     fn are_waits_exact(&self) -> bool {
-        self.parts.len() == 1 || self.parts.iter().all(|part| part.handle.plan.has_own_script())
+        self.parts.len() == 1 || self.parts.iter().all(|part| part.handle.plan.own.is_some())
     }
 }
 

@@ -4,7 +4,11 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use limiter_core::Timestamp;
 
-use super::{operation::Operation, request::Request, sender::Sender};
+use super::{
+    operation::Operation,
+    request::{Progress, Request},
+    sender::Sender,
+};
 use crate::{
     client::{
         ScriptClient,
@@ -22,7 +26,7 @@ impl<C: ScriptClient> Sender<C> {
         sent: Timestamp,
     ) {
         let Request { operation, caller, progress, operating, .. } = request;
-        let (is_late, of) = (progress.ends(), operation.events());
+        let (is_late, of) = (Progress::is_over(progress.ends()), operation.events());
         match &outcome {
             Err(error) if operation.is_of_caller() && !is_late => {
                 self.report_failed::<O>(error, of, operation.key());

@@ -3,8 +3,8 @@
 use std::sync::{
     Arc,
     atomic::{
-        AtomicBool,
-        Ordering::{AcqRel, Acquire, Release},
+        AtomicU8,
+        Ordering::{AcqRel, Acquire},
     },
 };
 
@@ -24,26 +24,46 @@ pub(crate) struct Request<O: Operation> {
     pub(super) operating: Operating,
 }
 
-/// How far a request is, as its caller and the task that sends it know it.
+/// How far a request is, as its caller and the task that sends it know it: what came first, that it is sent or that its
+/// caller has waited in vain.
 #[derive(Default)]
-pub(crate) struct Progress {
-    is_sent: AtomicBool,
-    /// Whether the outcome is here, or the caller has waited in vain.
-    is_over: AtomicBool,
-}
+pub(crate) struct Progress(AtomicU8);
 
 impl Progress {
-    /// Notes that it is sent.
-    pub(super) fn is_sent(&self) {
-        self.is_sent.store(true, Release);
+    pub(crate) const WAITS: u8 = 0;
+    const IS_SENT: u8 = 1;
+    /// The outcome is here, or the caller has left.
+    const IS_OVER: u8 = 2;
+
+    /// Notes that it is sent, and returns whether it may be: not after its caller has left.
+    pub(crate) fn begins(&self) -> bool {
+        let sent = |it| (it != Self::IS_OVER).then_some(Self::IS_SENT);
+        self.0.fetch_update(AcqRel, Acquire, sent).is_ok()
     }
 
-    pub(super) fn was_sent(&self) -> bool {
-        self.is_sent.load(Acquire)
+    /// Notes that the outcome is here, or that the caller leaves. Returns how far it was: a failure is reported by who ends
+    /// it first.
+    pub(crate) fn ends(&self) -> u8 {
+        self.0.swap(Self::IS_OVER, AcqRel)
     }
 
-    /// Notes that its failure is reported from now on, if it failed, and returns whether that is so already.
-    pub(super) fn ends(&self) -> bool {
-        self.is_over.swap(true, AcqRel)
+    pub(super) const fn is_over(state: u8) -> bool {
+        state == Self::IS_OVER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its caller has received the error `Unavailable`, after which nothing may be charged for it.
+    #[test]
+    fn a_request_whose_caller_has_left_is_not_sent() {
+        let progress = Progress::default();
+        assert_eq!(progress.ends(), Progress::WAITS);
+        assert!(!progress.begins());
+        let sent_again = Progress::default();
+        assert!(sent_again.begins() && sent_again.begins());
+        assert_ne!(sent_again.ends(), Progress::WAITS);
     }
 }

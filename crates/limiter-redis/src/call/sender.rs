@@ -147,28 +147,28 @@ impl<C: ScriptClient> Sender<C> {
         let silence = if is_of_caller { Duration::ZERO } else { self.breaker.silence() };
         let (caller, outcome) = oneshot::channel();
         let progress = Arc::<Progress>::default();
-        let failed = if let Some(operating) = self.under_way.begin() {
-            start(Request {
-                operation,
-                deadline,
-                not_executed: None,
-                caller,
-                progress: Arc::clone(&progress),
-                operating,
-            });
-            match timeout(&self.client, deadline.of_caller(silence), outcome).await {
-                Some(Ok(outcome)) => return outcome,
-                Some(Err(_)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
-                // The call goes on, so that the circuit breaker learns of a late reply.
-                None if progress.was_sent() => deadline.no_reply(&self.server_name(&key)),
-                None => deadline.no_time(),
+        let waited = if let Some(operating) = self.under_way.begin() {
+            let (not_executed, of_caller) = (None, Arc::clone(&progress));
+            start(Request { operation, deadline, not_executed, caller, progress, operating });
+            let waited = timeout(&self.client, deadline.of_caller(silence), outcome).await;
+            if let Some(Ok(outcome)) = waited {
+                return outcome;
             }
+            Some((waited.is_some(), of_caller.ends()))
         } else {
-            let message = format!("{} operations are under way already", UnderWay::MAX);
-            CallError::new(Fault::NotSent, message)
+            None
         };
-        let failed = Arc::new(failed);
-        if is_of_caller && !progress.ends() {
+        let failed = Arc::new(match waited {
+            None => {
+                let message = format!("{} operations are under way already", UnderWay::MAX);
+                CallError::new(Fault::NotSent, message)
+            }
+            Some((true, _)) => CallError::new(Fault::NoReply, RUNTIME_ENDED),
+            Some((false, Progress::WAITS)) if !O::OUTLIVES_CALLER => deadline.no_time(),
+            // The call goes on, so that the circuit breaker learns of a late reply.
+            Some(_) => deadline.no_reply(&self.server_name(&key)),
+        });
+        if is_of_caller && waited.is_none_or(|(_, state)| !Progress::is_over(state)) {
             self.report_failed::<O>(&failed, (&self.events, policy), &key);
         }
         Err(failed)
@@ -210,7 +210,9 @@ impl<C: ScriptClient> Sender<C> {
         let mut calls = vec![requests];
         while let Some(mut requests) = calls.pop() {
             // Nothing was sent for a caller that has left.
-            requests.retain(|request| O::OUTLIVES_CALLER || !request.caller.is_closed());
+            requests.retain(|Request { progress, caller, .. }| {
+                progress.begins() && !caller.is_closed() || O::OUTLIVES_CALLER
+            });
             let Some(Request { operation, deadline, not_executed, .. }) = requests.first() else {
                 continue;
             };
@@ -230,10 +232,7 @@ impl<C: ScriptClient> Sender<C> {
                     continue;
                 }
             };
-            for Request { operation, progress, .. } in &requests {
-                operation.add(&mut call);
-                progress.is_sent();
-            }
+            requests.iter().for_each(|request| request.operation.add(&mut call));
             let (sent, has_several_keys) = (self.now(), call.keys.len() > 1);
             let result = self.run(call, deadline).await;
             if result.as_ref().is_err_and(|error| error.fault() == Fault::CrossSlot) {

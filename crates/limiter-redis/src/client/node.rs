@@ -66,8 +66,11 @@ impl Command {
 
 impl From<&ScriptCall> for Command {
     fn from(call: &ScriptCall) -> Self {
-        let arguments = call.args().into_iter().skip(1).map(Value::Bytes);
         let (name, silence) = (call.form.name(), call.silence);
-        Self { name, arguments: arguments.collect(), silence }
+        let mut arguments = Vec::with_capacity(2 + call.keys.len() + call.arguments.len());
+        arguments
+            .extend([call.text().clone(), call.keys.len().to_string().into()].map(Value::Bytes));
+        arguments.extend(call.keys.iter().chain(&call.arguments).cloned().map(Value::Bytes));
+        Self { name, arguments, silence }
     }
 }

@@ -1,19 +1,13 @@
 //! The callers that wait for a reply of the store, and who gets what it brings.
 
-use std::{
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering::Relaxed},
-    },
-};
+use std::{mem, sync::Arc};
 
 use limiter_core::{Cost, Decision, Timestamp};
 use tokio::sync::oneshot;
 
 use super::{demand::Ask, grant::Grant};
 use crate::{
-    call::under_way::Operating,
+    call::{request::Progress, under_way::Operating},
     client::faults::{CallError, Outcome},
     counters::Tally,
     scripts::Charged,
@@ -27,7 +21,7 @@ struct Caller {
     cost: Cost,
     since: Timestamp,
     answer: oneshot::Sender<Outcome<Answered>>,
-    claim: Arc<Claim>,
+    progress: Arc<Progress>,
     /// Counts it among the operations under way.
     _operating: Operating,
 }
@@ -47,12 +41,8 @@ pub(crate) enum Found {
 /// The answer that a caller waits for.
 pub(crate) struct Awaited {
     pub(crate) answer: oneshot::Receiver<Outcome<Answered>>,
-    claim: Arc<Claim>,
+    progress: Arc<Progress>,
 }
-
-/// What came first: that the store was asked for a caller's permits, or that the caller left.
-#[derive(Default)]
-struct Claim(AtomicU8);
 
 /// What a caller gets.
 pub(crate) enum Answered {
@@ -69,40 +59,27 @@ pub(crate) enum Permits {
 impl Awaited {
     /// Ends the wait. Returns whether the permits may have been charged; if not, the store is not asked for them any more.
     pub(crate) fn leave(self) -> bool {
-        !self.claim.is_first(Claim::LEFT)
-    }
-}
-
-impl Claim {
-    const ASKED_FOR: u8 = 1;
-    const LEFT: u8 = 2;
-
-    /// Sets what has happened, unless the other came first.
-    fn is_first(&self, event: u8) -> bool {
-        match self.0.compare_exchange(0, event, Relaxed, Relaxed) {
-            Ok(_) => true,
-            Err(earlier) => earlier == event,
-        }
+        self.progress.ends() != Progress::WAITS
     }
 }
 
 impl Callers {
     pub(super) fn add(&mut self, cost: Cost, since: Timestamp, operating: Operating) -> Awaited {
         let (send, answer) = oneshot::channel();
-        let claim = Arc::<Claim>::default();
+        let progress = Arc::<Progress>::default();
         self.0.push(Caller {
             cost,
             since,
             answer: send,
-            claim: Arc::clone(&claim),
+            progress: Arc::clone(&progress),
             _operating: operating,
         });
-        Awaited { answer, claim }
+        Awaited { answer, progress }
     }
 
     /// Notes that the store is asked for all, and removes those that have left. Returns the smallest cost, and the sum of them.
     pub(super) fn are_asked_for(&mut self) -> (Option<Cost>, u64) {
-        self.0.retain(|it| !it.answer.is_closed() && it.claim.is_first(Claim::ASKED_FOR));
+        self.0.retain(|it| !it.answer.is_closed() && it.progress.begins());
         let costs = || self.0.iter().map(|caller| caller.cost);
         (costs().min(), costs().fold(0, |sum, cost| sum.saturating_add(cost.get())))
     }

@@ -9,8 +9,12 @@ use super::{ScriptLimit, limit::Kind, terms::LeaseTerms};
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) limits: Vec<ScriptLimit>,
-    /// The kind of the only limit, if its script can apply the policy.
-    pub(super) own: Option<Kind>,
+    /// The kind of the only limit, if its script can apply the policy: it is not paced.
+    pub(crate) own: Option<Kind>,
+    /// The most requests by policies like this one that one call should have.
+    pub(crate) max_batch: usize,
+    /// Whether the states of some limits are fields of the subject's hash, and not lists beside it.
+    has_hash: bool,
     /// In microseconds.
     pub(super) longest_delay: u64,
     pub(crate) lease: Option<LeaseTerms>,
@@ -40,18 +44,28 @@ impl Plan {
             }
             _ => None,
         };
+        let logs = limits.iter().filter(|limit| limit.kind.is_log());
+        // A large cost reads as many entries of a log.
+        let max_batch = match logs.clone().any(|limit| limit.largest > MAX_ENTRIES) {
+            true => 1,
+            // A list takes twice as many commands as a field.
+            false => (MAX_BATCH / (limits.len() + logs.clone().count())).max(1),
+        };
+        let has_hash = logs.count() < limits.len();
         let longest_delay = limits.iter().map(|limit| limit.longest_delay.as_micros()).min();
         Self {
             longest_delay: longest_delay.and_then(|it| it.try_into().ok()).unwrap_or(0),
             limits,
             own,
+            max_batch,
+            has_hash,
             lease,
         }
     }
 
     /// Adds the keys of a subject: its hash, unless all limits are logs, and then the list of each log.
     pub(crate) fn add_keys(&self, hash: &Bytes, keys: &mut Vec<Bytes>) {
-        if self.limits.iter().any(|limit| !limit.kind.is_log()) {
+        if self.has_hash {
             keys.push(hash.clone());
         }
         keys.extend(self.lists().map(|identity| list(hash, identity)));
@@ -66,22 +80,6 @@ impl Plan {
     pub(crate) fn lists(&self) -> impl Iterator<Item = &Bytes> {
         let logs = self.limits.iter().filter(|limit| limit.kind.is_log());
         logs.map(|limit| &limit.identity)
-    }
-
-    /// Returns the most requests by policies like this one that one call should have.
-    pub(crate) fn max_batch(&self) -> usize {
-        // A large cost reads as many entries of a log.
-        let is_long = |limit: &ScriptLimit| limit.kind.is_log() && limit.largest > MAX_ENTRIES;
-        if self.limits.iter().any(is_long) {
-            return 1;
-        }
-        // A list takes twice as many commands as a field.
-        (MAX_BATCH / (self.limits.len() + self.lists().count())).max(1)
-    }
-
-    /// Returns whether the script of a kind can apply the policy: it has one limit, which is not paced.
-    pub(crate) const fn has_own_script(&self) -> bool {
-        self.own.is_some()
     }
 }
 

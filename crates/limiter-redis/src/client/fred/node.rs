@@ -65,38 +65,6 @@ impl FredNode {
         Self { name, settings, current }
     }
 
-    /// Sends a command. An invalid reply replaces the connection.
-    async fn send<T>(
-        &self,
-        first: Option<&'static str>,
-        command: Command,
-        within: Duration,
-        read: impl FnOnce(Value) -> Result<T, CallError>,
-    ) -> Result<T, CallError> {
-        let start = Instant::now();
-        let Some((client, number, patient_until)) = self.client() else {
-            return Err(self.not_connected());
-        };
-        let silence = command.silence;
-        let reply_within = loop {
-            let left = within.saturating_sub(start.elapsed());
-            let is_connected = client.state() == ClientState::Connected;
-            if left.is_zero() || !is_connected && Instant::now() >= patient_until {
-                return Err(self.not_connected());
-            }
-            if is_connected {
-                break left.max(silence.saturating_sub(start.elapsed()));
-            }
-            // The library would queue the command, and might send it after its caller has left.
-            drop(timeout(left.min(POLL_INTERVAL), client.wait_for_connect()).await);
-        };
-        let result = command::send(&client, first, command, reply_within).await;
-        let result = result.map_err(|error| classify(error, &self.name)).and_then(read);
-        let fault = result.as_ref().err().map(CallError::fault);
-        self.note(number, start, fault);
-        result
-    }
-
     fn not_connected(&self) -> CallError {
         CallError::new(Fault::NotSent, self.settings.last_failure.not_connected())
     }
@@ -171,6 +139,7 @@ impl FredNode {
 }
 
 impl Node for FredNode {
+    /// Sends a command. An invalid reply replaces the connection.
     async fn run<T: Send>(
         &self,
         first: Option<&'static str>,
@@ -178,7 +147,28 @@ impl Node for FredNode {
         within: Duration,
         read: impl FnOnce(Value) -> Result<T, CallError> + Send,
     ) -> Result<T, CallError> {
-        self.send(first, command, within, read).await
+        let start = Instant::now();
+        let Some((client, number, patient_until)) = self.client() else {
+            return Err(self.not_connected());
+        };
+        let silence = command.silence;
+        let reply_within = loop {
+            let left = within.saturating_sub(start.elapsed());
+            let is_connected = client.state() == ClientState::Connected;
+            if left.is_zero() || !is_connected && Instant::now() >= patient_until {
+                return Err(self.not_connected());
+            }
+            if is_connected {
+                break left.max(silence.saturating_sub(start.elapsed()));
+            }
+            // The library would queue the command, and might send it after its caller has left.
+            drop(timeout(left.min(POLL_INTERVAL), client.wait_for_connect()).await);
+        };
+        let result = command::send(&client, first, command, reply_within).await;
+        let result = result.map_err(|error| classify(error, &self.name)).and_then(read);
+        let fault = result.as_ref().err().map(CallError::fault);
+        self.note(number, start, fault);
+        result
     }
 
     async fn connected(&self) {
