@@ -160,6 +160,8 @@ pub struct ScriptCall {
     pub(crate) form: Form,
     /// For how long the circuit breaker waits for a reply.
     pub(crate) silence: Duration,
+    /// The number of the [server](ScriptClient::server_of) that has the keys, if that is known.
+    pub(crate) server: Option<usize>,
     /// `KEYS`: those of one subject, which are in one slot of a cluster, unless the client
     /// [takes several](ScriptClient::supports_batches).
     pub keys: Vec<Bytes>,
@@ -184,8 +186,8 @@ impl ScriptCall {
 
     /// Returns a call by the script's digest, to which the keys are added.
     pub(crate) fn of(script: &Script, arguments: Vec<Bytes>) -> Self {
-        let (form, silence) = (Form::Evalsha, Duration::ZERO);
-        Self { script: script.clone(), form, silence, keys: Vec::new(), arguments }
+        let (form, silence, server) = (Form::Evalsha, Duration::ZERO, None);
+        Self { script: script.clone(), form, silence, server, keys: Vec::new(), arguments }
     }
 
     /// Returns for how long the reply is awaited, of a call that may be sent `within` some time: as long, or until the

@@ -26,10 +26,6 @@ impl<T> Queue<T> {
         (items.len() == 1).then(|| QueueClaim { queue: Arc::clone(self), is_over: false })
     }
 
-    fn take(&self) -> Vec<T> {
-        mem::take(&mut *self.lock())
-    }
-
     fn lock(&self) -> MutexGuard<'_, Vec<T>> {
         // No operation under the lock can leave it half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -45,14 +41,14 @@ impl<T> Default for Queue<T> {
 impl<T> QueueClaim<T> {
     pub(crate) fn take(mut self) -> Vec<T> {
         self.is_over = true;
-        self.queue.take()
+        mem::take(&mut *self.queue.lock())
     }
 }
 
 impl<T> Drop for QueueClaim<T> {
     fn drop(&mut self) {
         if !self.is_over {
-            drop(self.queue.take());
+            drop(mem::take(&mut *self.queue.lock()));
         }
     }
 }

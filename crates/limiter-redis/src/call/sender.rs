@@ -223,7 +223,9 @@ impl<C: ScriptClient> Sender<C> {
                 requests.into_iter().for_each(|request| self.not_executed(request, None));
                 continue;
             }
-            let pass = match self.breaker.pass(self.client.server_of(&key), O::PASSES_BREAKER) {
+            let server = self.client.server_of(&key);
+            call.server = server.as_ref().map(|(number, _)| *number);
+            let pass = match self.breaker.pass(server, O::PASSES_BREAKER) {
                 Ok(pass) => pass,
                 Err(error) => {
                     let error = Some(Arc::new(error));

@@ -40,6 +40,11 @@ impl<N> Map<N> {
         map
     }
 
+    /// Returns the primary with a number.
+    pub(crate) fn numbered(&self, number: usize) -> Option<Arc<Member<N>>> {
+        self.primaries.iter().find(|member| member.number == number).cloned()
+    }
+
     pub(crate) fn primary(&self, slot: u16) -> Option<Arc<Member<N>>> {
         self.slots.get(usize::from(slot))?.clone()
     }

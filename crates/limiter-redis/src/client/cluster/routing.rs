@@ -75,9 +75,11 @@ impl<C: Connect> Cluster<C> {
         within: Duration,
     ) -> Result<ScriptReply, CallError> {
         let start = Instant::now();
-        let slot = slot(call.keys.first().map_or(&[][..], |key| key));
+        let key = call.keys.first().map_or(&[][..], |key| key);
         let command = Command::from(call);
-        let Some(mut member) = self.read().primary(slot) else {
+        // The slot of the key has been computed to find the number.
+        let numbered = call.server.and_then(|number| self.read().numbered(number));
+        let Some(mut member) = numbered.or_else(|| self.member_of(key)) else {
             self.start_refresh();
             let why = self.not_connected();
             let message = format!("no known node serves the slot of the key: {why}");
@@ -111,7 +113,7 @@ impl<C: Connect> Cluster<C> {
             let named = self.members.named(&redirect.to, &member);
             if !redirect.is_asking {
                 self.start_refresh();
-                self.write().moved(slot, &named);
+                self.write().moved(slot(key), &named);
             }
             (member, is_asking, last) = (named, redirect.is_asking, Some(error));
         }
