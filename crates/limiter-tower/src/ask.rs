@@ -7,7 +7,7 @@ use limiter_core::{Cost, Key};
 use crate::{
     decisions::PolicyDecision,
     key::Head,
-    observe::log,
+    observe::{Outcome, log},
     request::decide::{Ask, Question},
     respond::{Reason, Refused},
     rule::{Rule, Strike},
@@ -108,7 +108,10 @@ impl<'r> AskRequest<'r> {
             Some(key) => Ask::new(rule, rule.plan_of(head), key, rule.cost_of(head)),
             None => match Ask::of(rule, head)? {
                 Some(ask) => ask,
-                None => return Ok(Admission { decision: None, charged: None }),
+                None => {
+                    rule.report_not_asked(Outcome::Bypassed, head);
+                    return Ok(Admission { decision: None, charged: None });
+                }
             },
         };
         decide(Ask { cost: cost.unwrap_or(ask.cost), ..ask }, head).await

@@ -43,7 +43,17 @@ impl<'r> Head<'r> {
         self.uri
     }
 
-    /// Returns the path of [`uri`](Self::uri).
+    /// Returns the pattern of the axum route that matches, such as `/users/{id}`, also inside of `Router::nest`. `None`
+    /// outside of a `Router`, for its fallback, and in a service that is nested by `nest_service`.
+    ///
+    /// Decide by it and not by [`path`](Self::path), which the client can write in other ways, such as `/users/%31`.
+    #[cfg(feature = "axum")]
+    #[must_use]
+    pub fn matched_path(self) -> Option<&'r str> {
+        self.extensions.get().map(axum::extract::MatchedPath::as_str)
+    }
+
+    /// Returns the path of [`uri`](Self::uri): as the client has sent it, who may write the same path in several ways.
     #[must_use]
     pub fn path(self) -> &'r str {
         self.uri().path()

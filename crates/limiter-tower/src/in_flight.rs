@@ -113,7 +113,7 @@ impl InFlightRule {
     ///
     /// // Batch jobs leave a fifth of the limit to users.
     /// let service = InFlightRule::new(InFlight::new("service", 100)?, FixedKey::new("all"))
-    ///     .limit_by(|head, own| if head.path() == "/batch" { own * 4 / 5 } else { own });
+    ///     .limit_by(|head, own| if head.headers.contains_key("x-batch") { own * 4 / 5 } else { own });
     /// # Ok::<(), limiter_core::Error>(())
     /// ```
     #[must_use]

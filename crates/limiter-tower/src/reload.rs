@@ -52,7 +52,7 @@ impl Reload {
         check_names(rules, &policies)?;
         let of = |rule: &Rule| policies.iter().find(|policy| policy.name() == rule.name());
         for (rule, policy) in rules.iter().filter_map(|rule| Some((rule, of(rule)?))) {
-            let plan = rule.live_plan().with_policy(policy)?;
+            let plan = rule.next_plan(policy)?;
             let rule = rule.clone();
             self.changes.push(Box::new(move || rule.set_plan(plan)));
         }

@@ -6,28 +6,31 @@ mod live;
 mod mode;
 mod operate;
 mod request;
+mod settings;
 mod spec;
 mod typed;
 
 use std::{
     borrow::Cow,
     fmt,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, Mutex, atomic::AtomicU64},
 };
 
 pub use limiter_core::OnStoreFailure;
 use limiter_core::{Block, Blocks, Cost, Error, Limiter, WaitingLimiter};
 
-use self::typed::{Check, CostFn, Typed};
 pub use self::{
     choices::{Disclosure, Keep, Strike},
     mode::Mode,
 };
 pub(crate) use self::{
     live::{Flag, Live, LivePlan},
+    settings::Blocking,
     spec::{Details, ObserveFn, OnError, Spec},
+};
+use self::{
+    settings::{Select, Settings, Shared, StrikeFn},
+    typed::{Check, Typed},
 };
 pub use crate::wait::Wait;
 use crate::{
@@ -36,14 +39,6 @@ use crate::{
     observe::Event,
     plan::Plan,
 };
-
-type PlanFn = Arc<dyn Fn(Head<'_>) -> Option<Plan> + Send + Sync>;
-type SettleFn = Arc<dyn Fn(ResponseHead<'_>) -> Keep + Send + Sync>;
-type StrikeFn = Arc<dyn Fn(ResponseHead<'_>) -> Strike + Send + Sync>;
-/// A task: a refund, a later charge or a strike that a store has to execute.
-pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-type SpawnFn = Arc<dyn Fn(Task) + Send + Sync>;
-type ChargeFn = Arc<dyn Fn(ResponseHead<'_>) -> Option<Cost> + Send + Sync>;
 
 /// A limiter, the key under which it counts requests, and what follows from its decisions.
 ///
@@ -56,9 +51,9 @@ type ChargeFn = Arc<dyn Fn(ResponseHead<'_>) -> Option<Cost> + Send + Sync>;
 /// use limiter_tower::{ClientIp, RateLimitLayer, Rule, rule::Mode};
 ///
 /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(10)));
-/// const EXPORT: Cost = Cost::of(5);
+/// const POST: Cost = Cost::of(5);
 /// let rule = Rule::new(limiter, ClientIp::peer())
-///     .cost(|head| if head.path() == "/export" { EXPORT } else { Cost::ONE });
+///     .cost(|head| if head.method == "POST" { POST } else { Cost::ONE });
 /// let layer = RateLimitLayer::all([rule.clone()]);
 ///
 /// // While requests are served:
@@ -69,49 +64,6 @@ type ChargeFn = Arc<dyn Fn(ResponseHead<'_>) -> Option<Cost> + Send + Sync>;
 #[derive(Clone)]
 pub struct Rule {
     pub(crate) settings: Arc<Settings>,
-}
-
-/// What is fixed before the rule is used. Changing a clone's does not change the original's.
-#[derive(Clone)]
-pub(crate) struct Settings {
-    spec: Spec,
-    /// What all clones share beside that.
-    shared: Arc<Shared>,
-    /// The limiter and the key as types of their own.
-    typed: Arc<dyn Check>,
-    cost: Option<CostFn>,
-    select: Select,
-    pub(crate) wait: Option<Wait>,
-    pub(crate) settle: Option<SettleFn>,
-    pub(crate) charge_after: Option<ChargeFn>,
-    pub(crate) block: Option<Blocking>,
-    /// Spawns tasks in place of Tokio.
-    pub(crate) spawn: Option<SpawnFn>,
-}
-
-/// What all clones of a rule share, beside what both kinds of rules have.
-pub(crate) struct Shared {
-    plan: LivePlan,
-    /// How many refunds, later charges and strikes could not be sent.
-    pub(crate) unsent: AtomicU64,
-}
-
-/// When keys are blocked.
-#[derive(Clone)]
-pub(crate) struct Blocking {
-    pub(crate) blocks: Blocks,
-    /// Which responses are strikes. `None` if refusals are.
-    pub(crate) strikes: Option<StrikeFn>,
-}
-
-/// Which plan applies to a request.
-#[derive(Clone)]
-enum Select {
-    /// The rule's own.
-    Own,
-    Fixed(Plan),
-    /// `None` is the rule's own.
-    By(PlanFn),
 }
 
 impl Rule {
@@ -143,7 +95,11 @@ impl Rule {
     ) -> Self {
         let settings = Settings {
             spec: Spec::new(plan.policy().name(), key),
-            shared: Arc::new(Shared { plan: LivePlan::new(plan), unsent: AtomicU64::new(0) }),
+            shared: Arc::new(Shared {
+                plan: LivePlan::new(plan),
+                unsent: AtomicU64::new(0),
+                taken: Mutex::default(),
+            }),
             typed,
             cost: None,
             select: Select::Own,
@@ -151,7 +107,6 @@ impl Rule {
             settle: None,
             charge_after: None,
             block: None,
-            spawn: None,
         };
         Self { settings: Arc::new(settings) }
     }
@@ -320,16 +275,6 @@ impl Rule {
         self.with(|settings| settings.spec.observer = Some(observer))
     }
 
-    /// Spawns refunds, later charges and strikes by `spawn` in place of Tokio, for simulations.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn spawn_by(
-        self,
-        spawn: impl Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync + 'static,
-    ) -> Self {
-        self.with(|settings| settings.spawn = Some(Arc::new(spawn)))
-    }
-
     /// Returns whether `other` is a clone of this rule.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.settings.shared, &other.settings.shared)
@@ -355,20 +300,6 @@ impl Rule {
     }
 }
 
-impl Settings {
-    /// Returns whether the limiter's decision is all that there is to the rule.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.wait.is_none() && self.block.is_none() && !self.settles()
-    }
-
-    /// Returns whether the response matters.
-    pub(crate) fn settles(&self) -> bool {
-        self.settle.is_some()
-            || self.charge_after.is_some()
-            || self.block.as_ref().is_some_and(|block| block.strikes.is_some())
-    }
-}
-
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // All fields, so that the compiler asks of a new one whether it is printed.
@@ -382,7 +313,6 @@ impl fmt::Debug for Rule {
             settle: _,
             charge_after: _,
             block: _,
-            spawn: _,
         } = &*self.settings;
         f.debug_struct("Rule")
             .field("name", &live.name)

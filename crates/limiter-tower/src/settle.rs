@@ -5,7 +5,6 @@
 
 use std::{
     fmt,
-    future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
@@ -263,31 +262,21 @@ fn count_unsent(rule: &Rule) {
     rule.shared().unsent.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Polls the operation in a task of its own.
+/// Polls the operation in a task of its own, if there is a runtime.
 fn spawn<T: Send + 'static>(operation: LimiterFuture<T>, rule: Rule) {
-    let spawn = rule.settings.spawn.clone();
     let uncertain = Unsent(Some(rule));
     let task = async move {
         if operation.await.is_ok() {
             uncertain.disarm();
         }
     };
-    match spawn {
-        Some(spawn) => spawn(Box::pin(task)),
-        None => spawn_on_tokio(task),
-    }
-}
-
-/// Drops the task if there is no runtime.
-#[cfg(feature = "tokio")]
-pub(crate) fn spawn_on_tokio(task: impl Future<Output = ()> + Send + 'static) {
+    #[cfg(feature = "tokio")]
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(task);
     }
+    #[cfg(not(feature = "tokio"))]
+    drop(task);
 }
-
-#[cfg(not(feature = "tokio"))]
-pub(crate) fn spawn_on_tokio(_: impl Future<Output = ()> + Send + 'static) {}
 
 /// An operation that counts as unsent when this is dropped: it failed, or there is no runtime, or that was shut down.
 struct Unsent(Option<Rule>);

@@ -58,6 +58,12 @@ pub(super) async fn enter(rules: &[InFlightRule], head: Head<'_>) -> Result<Ente
     for rule in rules {
         asks.extend(Ask::of(rule, head)?);
     }
+    if asks.len() < rules.len() {
+        let is_asked =
+            |rule: &&InFlightRule| asks.iter().any(|ask: &Ask<'_>| ask.rule.name() == rule.name());
+        let skipped = rules.iter().filter(|rule| !is_asked(rule));
+        skipped.for_each(|rule| rule.report(Outcome::Bypassed, head));
+    }
     decide(asks, head).await
 }
 
@@ -100,7 +106,7 @@ impl<'k> Ask<'k> {
         Self { rule, key, limit, is_shadow, answer: None, permit: None, elapsed: None }
     }
 
-    /// Returns what the rule is asked about a request, `None` if it does not count it. Reports a rule that is not asked.
+    /// Returns what the rule is asked about a request, `None` if it does not count it.
     ///
     /// # Errors
     ///
@@ -108,10 +114,7 @@ impl<'k> Ask<'k> {
     pub(super) fn of(rule: &'k InFlightRule, head: Head<'k>) -> Result<Option<Self>, Refused> {
         match rule.spec().counted_key(head) {
             Ok(Some(key)) => Ok(Some(Self::new(rule, key, rule.limit_of(head)))),
-            Ok(None) => {
-                rule.report(Outcome::Bypassed, head);
-                Ok(None)
-            }
+            Ok(None) => Ok(None),
             Err(missing) => {
                 rule.report(Outcome::Rejected, head);
                 Err(Refused::new(None, Reason::Rejected(missing)))

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     key::Head,
-    observe::log,
+    observe::{Outcome, log},
     respond::{Reason, Refused},
 };
 
@@ -79,7 +79,10 @@ impl<'r> Enter<'r> {
             Some(key) => Some(Ask::new(rule, key, rule.limit())),
             None => Ask::of(rule, head)?,
         };
-        let Some(ask) = ask else { return Ok(HoldGuard::new(None)) };
+        let Some(ask) = ask else {
+            rule.report(Outcome::Bypassed, head);
+            return Ok(HoldGuard::new(None));
+        };
         let ask = match limit {
             Some(limit) => ask.under(limit),
             None => ask,

@@ -81,7 +81,7 @@ impl<'k> Ask<'k> {
         }
     }
 
-    /// Returns what the rule is asked about a request, `None` if it does not count it. Reports a rule that is not asked.
+    /// Returns what the rule is asked about a request, `None` if it does not count it.
     ///
     /// # Errors
     ///
@@ -89,10 +89,7 @@ impl<'k> Ask<'k> {
     pub(crate) fn of(rule: &'k Rule, head: Head<'k>) -> Result<Option<Self>, Refused> {
         match rule.spec().counted_key(head) {
             Ok(Some(key)) => Ok(Some(Self::new(rule, rule.plan_of(head), key, rule.cost_of(head)))),
-            Ok(None) => {
-                rule.report_not_asked(Outcome::Bypassed, head);
-                Ok(None)
-            }
+            Ok(None) => Ok(None),
             Err(missing) => {
                 rule.report_not_asked(Outcome::Rejected, head);
                 Err(Refused::new(rule.live_plan().into_owned(), Reason::Rejected(missing)))
@@ -154,6 +151,11 @@ impl<'k> Question<'k> {
         let mut asks = Vec::with_capacity(rules.len());
         for rule in rules {
             asks.extend(Ask::of(rule, head)?);
+        }
+        if asks.len() < rules.len() {
+            let is_asked = |rule: &&Rule| asks.iter().any(|ask: &Ask<'_>| ask.rule.is(rule));
+            let skipped = rules.iter().filter(|rule| !is_asked(rule));
+            skipped.for_each(|rule| rule.report_not_asked(Outcome::Bypassed, head));
         }
         Ok(Self { may_refund, ..Self::new(asks) })
     }

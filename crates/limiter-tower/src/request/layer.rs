@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, marker::PhantomData, sync::Arc};
 
-use limiter_core::{Error, ErrorKind, Limit, Limiter};
+use limiter_core::{Error, ErrorKind, Limiter};
 use tower_layer::Layer;
 
 use super::{
@@ -119,6 +119,10 @@ impl RateLimitLayer {
     pub fn try_all(rules: impl IntoIterator<Item = Rule>) -> Result<Self, Error> {
         let mut rules: Box<[Rule]> = rules.into_iter().collect();
         check(&rules)?;
+        for rule in &rules {
+            let others = rules.iter().filter(|other| !other.is(rule));
+            rule.reserve(others.flat_map(|other| other.names_under(&other.policy())));
+        }
         rules.sort_by_key(|rule| (rule.settings.wait.is_some(), rule.spec().source().order()));
         Ok(Self { config: Arc::new(Config::new(rules)), body: PhantomData })
     }
@@ -252,7 +256,7 @@ fn check(rules: &[Rule]) -> Result<(), Error> {
     }
     let mut names = HashMap::new();
     for (place, rule) in rules.iter().enumerate() {
-        for name in names_of(rule) {
+        for name in rule.names_under(&rule.policy()) {
             if *names.entry(name.clone()).or_insert(place) != place {
                 let fault = format!("two rules have a policy or limit named {name:?}; rename one");
                 return Err(Error::new(ErrorKind::InvalidName, fault));
@@ -277,16 +281,6 @@ fn check(rules: &[Rule]) -> Result<(), Error> {
         rule.spec().check_bounds(rules.iter().map(Rule::spec))?;
     }
     Ok(())
-}
-
-/// Returns the names that a rule takes: of its policy, of the policy's limits, and of the states of its block.
-fn names_of(rule: &Rule) -> Vec<String> {
-    let policy = rule.policy();
-    let limits = policy.limits().iter().map(Limit::name);
-    let own = limits.chain([policy.name(), rule.name()]).map(str::to_owned);
-    let parts = rule.settings.block.as_ref().map(|_| ["strikes", "levels", "block"]);
-    let of_block = parts.into_iter().flatten().map(|part| format!("{}-{part}", rule.name()));
-    own.chain(of_block).collect()
 }
 
 /// The most demands of one decision.

@@ -2,7 +2,10 @@
 
 use limiter_core::{Cost, Decision};
 
-use super::{Rule, Select, Settings};
+use super::{
+    Rule,
+    settings::{Select, Settings},
+};
 use crate::{key::Head, plan::Plan};
 
 impl Rule {

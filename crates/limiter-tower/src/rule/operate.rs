@@ -1,8 +1,11 @@
 //! Changes and inspects a rule while requests are served.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
-use limiter_core::{Error, Key, LimiterFuture, Policy, Usage};
+use limiter_core::{Error, ErrorKind, Key, Limit, LimiterFuture, Policy, Usage};
 
 use super::{Blocking, Mode, Rule};
 use crate::{
@@ -30,10 +33,38 @@ impl Rule {
     ///
     /// # Errors
     ///
-    /// As [`Limiter::with_policy`](limiter_core::Limiter::with_policy). The rule stays as it was.
+    /// As [`Limiter::with_policy`](limiter_core::Limiter::with_policy), and [`ErrorKind::InvalidName`] if another rule of
+    /// its layer has a policy or a limit of a name in `policy`. The rule stays as it was.
     pub fn set_policy(&self, policy: &Policy) -> Result<(), Error> {
-        self.set_plan(self.live_plan().with_policy(policy)?);
+        self.set_plan(self.next_plan(policy)?);
         Ok(())
+    }
+
+    /// Returns the rule's own plan under another policy.
+    pub(crate) fn next_plan(&self, policy: &Policy) -> Result<Plan, Error> {
+        let taken = self.shared().taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = self.names_under(policy).into_iter().find(|name| taken.contains(name)) {
+            let fault = format!(
+                "invalid policy {name:?}: another rule of the layer has a policy or limit of this name; rename one"
+            );
+            return Err(Error::new(ErrorKind::InvalidName, fault));
+        }
+        drop(taken);
+        self.live_plan().with_policy(policy)
+    }
+
+    /// Notes names that other rules of a layer have.
+    pub(crate) fn reserve(&self, names: impl Iterator<Item = String>) {
+        self.shared().taken.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    }
+
+    /// Returns the names that the rule takes under a policy: of that, of its limits, and of the states of its block.
+    pub(crate) fn names_under(&self, policy: &Policy) -> Vec<String> {
+        let limits = policy.limits().iter().map(Limit::name);
+        let own = limits.chain([policy.name(), self.name()]).map(str::to_owned);
+        let parts = self.settings.block.as_ref().map(|_| ["strikes", "levels", "block"]);
+        let of_block = parts.into_iter().flatten().map(|part| format!("{}-{part}", self.name()));
+        own.chain(of_block).collect()
     }
 
     /// Sets the plan in all clones.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use limiter_core::Cost;
 
-use super::{Details, Rule, Select};
+use super::{Details, Rule, settings::Select};
 use crate::{key::Head, observe::Outcome, plan::Plan};
 
 impl Rule {

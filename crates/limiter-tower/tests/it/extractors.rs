@@ -20,7 +20,7 @@ use limiter_tower::{
 };
 use tower::ServiceExt;
 
-use crate::{by_address, for_all, limiter_of};
+use crate::{by_address, for_all, limiter_of, request_from};
 
 fn limiter(name: &str) -> limiter_core::MemoryLimiter<limiter_core::ManualClock> {
     limiter_of(Policy::gcra(name, Quota::per_hour(100))).0
@@ -96,4 +96,19 @@ async fn the_path_inside_of_a_nested_router_is_the_one_that_the_client_has_sent(
     // In the layer, and in the handler.
     let expected = ("/api/export".to_owned(), "/api/export?all=yes".to_owned());
     assert_eq!(*paths.lock().unwrap(), [expected.clone(), expected]);
+}
+
+#[tokio::test]
+async fn the_matched_path_is_the_routes_however_a_client_writes_it() {
+    let limiter = limiter("api");
+    let rule = by_address(limiter.clone())
+        .cost(|head| Cost::of(if head.matched_path() == Some("/api/{name}") { 10 } else { 1 }));
+    let nested = Router::new().route("/{name}", get(async || "")).layer(RateLimitLayer::from(rule));
+    let app = Router::new().nest("/api", nested);
+    for (path, used) in [("/api/export", 10), ("/api/%65xport", 20), ("/other", 20)] {
+        let mut request = request_from("192.0.2.1").map(Body::new);
+        *request.uri_mut() = path.parse().unwrap();
+        app.clone().oneshot(request).await.unwrap();
+        assert_eq!(limiter.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used(), used, "{path}");
+    }
 }

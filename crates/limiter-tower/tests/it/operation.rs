@@ -11,7 +11,7 @@ use limiter_core::{Cost, ErrorKind, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
     ClientIp, Reload, Rule,
-    key::{HeaderKey, MaybeKey, Networks},
+    key::{HeaderKey, MaybeKey, Networks, key_fn},
     observe::{Decisions, Outcome},
     plan::Plans,
     rule::{Mode, OnStoreFailure},
@@ -340,4 +340,40 @@ fn a_selector_that_is_made_during_a_reload_keeps_its_plan() {
     reload.apply();
     assert_eq!(*plans.get("silver").unwrap().policy(), gcra("silver", 3));
     assert_eq!(*plans.get("gold").unwrap().policy(), gcra("gold", 20));
+}
+
+/// Header fields and metrics identify a rule by its names.
+#[tokio::test]
+async fn a_rule_can_not_be_given_the_name_of_another_one() {
+    let gcra = |name| Policy::gcra(name, Quota::per_hour(1));
+    let rules = ["user", "all"].map(|name| for_all(limiter_of(gcra(name)).0));
+    let _layer = layer_of(rules.clone());
+    let [user, _] = rules;
+    let error = user.set_policy(&gcra("all")).unwrap_err();
+    let text = r#"invalid policy "all": another rule of the layer has a policy or limit of this name; rename one"#;
+    assert_eq!(error.to_string(), text);
+    assert_eq!(user.policy().name(), "user");
+    user.set_policy(&gcra("renamed")).unwrap();
+    user.set_policy(&gcra("user")).unwrap();
+}
+
+/// A request that one rule rejects was not let through by those before it.
+#[tokio::test]
+async fn a_rejected_request_is_reported_by_the_rule_that_needs_the_key_alone() {
+    let of = |name| limiter_of(Policy::gcra(name, Quota::per_hour(1))).0;
+    let absent = || key_fn(|_| None).verified();
+    let rules = [
+        Rule::new(of("skips"), absent().or_skip()),
+        Rule::new(of("rejects"), absent().or_reject()),
+    ];
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let events = Arc::clone(&seen);
+    let layer = layer_of(rules).observe(move |event| {
+        events.lock().unwrap().push(format!("{} {}", event.rule, event.outcome.name()));
+    });
+    let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
+    assert_eq!(
+        (response.status().as_u16(), seen.lock().unwrap().clone()),
+        (400, vec!["rejects rejected".to_owned()])
+    );
 }
