@@ -90,8 +90,8 @@ impl<C: ScriptClient> Leases<C> {
             }
             Some(Err(Some(leased))) => leased,
             None => {
-                let terms = (terms, self.context.settings.deadline);
-                let new = LeasedKey::new((hash, key, handle), terms, (busy()?, now));
+                let new = (busy()?, now);
+                let new = LeasedKey::new((hash, key, handle), &self.context, terms, new);
                 let (leased, replaced) = self.table.add(Arc::new(new), now)?;
                 if let Some(replaced) = replaced {
                     self.give_back_of(&replaced, true);
@@ -102,7 +102,7 @@ impl<C: ScriptClient> Leases<C> {
         let context = &self.context;
         let denied = || context.denied(handle, key, cost, now);
         let operating = || self.sender.under_way.begin();
-        let found = leased.find((cost, now), &context.events.tally, busy, denied, operating);
+        let found = leased.find((cost, now), busy, denied, operating);
         match found {
             Found::Awaited { must_ask: true, .. } => self.start(leased),
             _ => self.send_unspent(&leased),
@@ -130,8 +130,7 @@ impl<C: ScriptClient> Leases<C> {
                 let (sender, policy) = (&leases.sender, handle.policy.name());
                 let outcome = sender.operate_with_others(&sender.line.checks, policy, check).await;
                 let jitter = leases.table.fraction(ask.at);
-                let tally = &context.events.tally;
-                if !leased.settle(ask, outcome, (context.now(), jitter), tally) {
+                if !leased.settle(ask, outcome, (context.now(), jitter)) {
                     leases.send_unspent(&leased);
                     return request.ends();
                 }
@@ -162,7 +161,7 @@ impl<C: ScriptClient> Leases<C> {
     }
 
     fn sweep_key(&self, leased: &LeasedKey) {
-        leased.sweep(self.context.now(), &self.context.events.tally);
+        leased.sweep(self.context.now());
         self.send_unspent(leased);
     }
 
@@ -179,7 +178,8 @@ impl<C: ScriptClient> Leases<C> {
             let Some(permits) = grant.close() else { continue };
             tally.leased.add_many(grant.permits - permits);
             if permits > 0 {
-                self.send_back(leased, Unspent::Lease { charged: grant.charged.clone(), permits });
+                let charged = grant.charged.clone();
+                self.send_back(leased, Unspent { charged, permits, is_lease: true });
             }
         }
     }
@@ -192,14 +192,7 @@ impl<C: ScriptClient> Leases<C> {
     }
 
     fn send_back(&self, leased: &LeasedKey, unspent: Unspent) {
-        let is_lease = matches!(unspent, Unspent::Lease { .. });
-        let (charged, permits) = match unspent {
-            Unspent::Lease { charged, permits } => (charged, permits),
-            Unspent::Check(charged) => {
-                let permits = charged.permits();
-                (charged, permits)
-            }
-        };
+        let Unspent { charged, permits, is_lease } = unspent;
         let (sender, context) = (Arc::clone(&self.sender), Arc::clone(&self.context));
         let (key, handle) = (leased.key.clone(), Arc::clone(&leased.handle));
         let token = Arc::new(Token { limiter: context.id, key, charged, handle });

@@ -249,8 +249,8 @@ impl<C: ScriptClient> Sender<C> {
             }
             let outcomes = self.outcomes(result, &requests, sent);
             // Whatever the number of requests in the call.
-            let errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
-            let failed = { errors }.find(|error| error.fault().server_failed() != Some(false));
+            let mut errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+            let failed = errors.find(|error| error.fault().server_failed() != Some(false));
             if failed.is_some_and(|error| error.fault() == Fault::InvalidReply) {
                 self.client.replace_connection(&key);
             }

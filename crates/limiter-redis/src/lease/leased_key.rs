@@ -19,7 +19,8 @@ use super::{
 use crate::{
     call::under_way::Operating,
     client::faults::Outcome,
-    counters::Tally,
+    context::Context,
+    events::Events,
     handle::Handle,
     scripts::{Charged, CheckReply, LeaseTerms},
 };
@@ -30,6 +31,7 @@ pub(crate) struct LeasedKey {
     pub(super) key: Bytes,
     pub(super) handle: Arc<Handle>,
     terms: LeaseTerms,
+    events: Arc<Events>,
     /// The lease that is spent. Read without a lock.
     current: ArcSwapOption<Grant>,
     state: Mutex<State>,
@@ -52,21 +54,23 @@ struct State {
     unspent: Vec<Unspent>,
 }
 
-/// Permits that go back to the store.
-pub(super) enum Unspent {
-    /// What is left of a lease, which is counted.
-    Lease { charged: Charged, permits: u64 },
-    /// What was charged for one moment, and given to nobody.
-    Check(Charged),
+/// Permits that go back to the store: what is left of a lease, which is counted, or what was charged for one moment and given
+/// to nobody.
+pub(super) struct Unspent {
+    pub(super) charged: Charged,
+    pub(super) permits: u64,
+    pub(super) is_lease: bool,
 }
 
 impl LeasedKey {
     /// Returns a key without leases, which was busy for a while.
     pub(super) fn new(
         (hash, key, handle): (u64, &[u8], &Arc<Handle>),
-        (terms, deadline): (LeaseTerms, Duration),
+        context: &Context,
+        terms: LeaseTerms,
         (busy_for, now): (Duration, Timestamp),
     ) -> Self {
+        let deadline = context.settings.deadline;
         let state = State {
             next: None,
             previous: None,
@@ -83,6 +87,7 @@ impl LeasedKey {
             key: Bytes::copy_from_slice(key),
             handle: Arc::clone(handle),
             terms,
+            events: Arc::clone(&context.events),
             current: ArcSwapOption::empty(),
             state: Mutex::new(state),
         }
@@ -102,13 +107,12 @@ impl LeasedKey {
     pub(super) fn find(
         &self,
         (cost, now): (Cost, Timestamp),
-        tally: &Tally,
         busy: impl FnOnce() -> Option<Duration>,
         denied: impl FnOnce() -> Option<Decision>,
         operating: impl FnOnce() -> Option<Operating>,
     ) -> Found {
         let mut state = self.lock();
-        if let Some(admitted) = self.spend(&mut state, cost, now, tally) {
+        if let Some(admitted) = self.spend(&mut state, cost, now) {
             return Found::Answered(admitted);
         }
         let backoff = state.backoff.as_ref();
@@ -131,27 +135,21 @@ impl LeasedKey {
     }
 
     /// Spends permits of any lease, after the one that is spent had too few.
-    fn spend(
-        &self,
-        state: &mut State,
-        cost: Cost,
-        now: Timestamp,
-        tally: &Tally,
-    ) -> Option<Answered> {
+    fn spend(&self, state: &mut State, cost: Cost, now: Timestamp) -> Option<Answered> {
         loop {
             let current = self.current.load_full();
             for grant in current.iter().chain(&state.previous) {
                 if let Some(left) = grant.take(cost, now) {
-                    tally.admitted.add();
+                    self.events.tally.admitted.add();
                     let decision = grant.admitted(left, now);
                     return Some(Answered::Admitted(decision, Permits::Lease(Arc::clone(grant))));
                 }
             }
             if let Some(next) = state.next.take_if(|next| next.has_begun(now)) {
-                self.begin(state, Some(next), now, tally);
+                self.begin(state, Some(next), now);
             } else {
                 if current.is_some_and(|grant| grant.has_ended(now)) {
-                    self.begin(state, None, now, tally);
+                    self.begin(state, None, now);
                 }
                 return None;
             }
@@ -183,8 +181,8 @@ impl LeasedKey {
         ask: Ask,
         outcome: Outcome<CheckReply>,
         (now, jitter): (Timestamp, f64),
-        tally: &Tally,
     ) -> bool {
+        let tally = &self.events.tally;
         let mut state = self.lock();
         let is_forgotten = mem::take(&mut state.is_forgotten) || state.is_removed;
         let CheckReply { decision, charged, ahead } = match outcome {
@@ -203,12 +201,12 @@ impl LeasedKey {
         state.backoff = is_short.then(after).flatten();
         match charged {
             Some(charged) if granted > ask.cost.get() => {
-                let grant = self.grant(charged, &decision, (ask.at, now), tally);
-                self.distribute(&mut state, ask, &grant, now, tally);
+                let grant = self.grant(charged, &decision, (ask.at, now));
+                self.distribute(&mut state, ask, &grant, now);
                 if is_forgotten {
                     grant.forfeit(tally);
                 } else {
-                    self.add(&mut state, grant, ahead.is_some(), now, tally);
+                    self.add(&mut state, grant, ahead.is_some(), now);
                 }
             }
             Some(charged) => {
@@ -218,12 +216,15 @@ impl LeasedKey {
                 let left = state.callers.give(ask, (decision, charged), tally);
                 // The caller for whom it was charged has left, or nobody waited.
                 let left = left.filter(|_| !is_forgotten);
-                state.unspent.extend(left.map(Unspent::Check));
+                state.unspent.extend(left.map(|charged| {
+                    let permits = charged.permits();
+                    Unspent { charged, permits, is_lease: false }
+                }));
             }
             None => {}
         }
         if let Some(charged) = ahead {
-            let grant = self.grant(charged, &decision, (ask.at, now), tally);
+            let grant = self.grant(charged, &decision, (ask.at, now));
             if is_forgotten {
                 grant.forfeit(tally);
             } else {
@@ -241,30 +242,22 @@ impl LeasedKey {
         charged: Charged,
         decision: &Decision,
         (sent, received): (Timestamp, Timestamp),
-        tally: &Tally,
     ) -> Arc<Grant> {
-        tally.leases.add();
-        tally.lease_permits.add_many(charged.permits());
+        self.events.tally.leases.add();
+        self.events.tally.lease_permits.add_many(charged.permits());
         let lasts = charged.lasts(&self.terms);
         Arc::new(Grant::new(charged, decision.usage(), (sent, received), lasts))
     }
 
     /// Admits callers by a lease. Those that waited when its request was sent are admitted even if it has ended meanwhile,
     /// because the server counts their permits at the grant.
-    fn distribute(
-        &self,
-        state: &mut State,
-        ask: Ask,
-        grant: &Arc<Grant>,
-        now: Timestamp,
-        tally: &Tally,
-    ) {
+    fn distribute(&self, state: &mut State, ask: Ask, grant: &Arc<Grant>, now: Timestamp) {
         state.callers.answer(|cost, since| {
             let left = match since <= ask.at {
                 true => grant.take_late(cost)?,
                 false => grant.take(cost, now)?,
             };
-            tally.admitted.add();
+            self.events.tally.admitted.add();
             Some(Answered::Admitted(grant.admitted(left, now), Permits::Lease(Arc::clone(grant))))
         });
     }
@@ -285,31 +278,24 @@ impl LeasedKey {
     }
 
     /// Adds a lease behind the current one if that still has permits, unless another one follows.
-    fn add(
-        &self,
-        state: &mut State,
-        grant: Arc<Grant>,
-        is_followed: bool,
-        now: Timestamp,
-        tally: &Tally,
-    ) {
+    fn add(&self, state: &mut State, grant: Arc<Grant>, is_followed: bool, now: Timestamp) {
         let current = self.current.load();
         let has_permits = |current: &Arc<Grant>| current.left() > 0 && !current.has_ended(now);
         if !is_followed && current.as_ref().is_some_and(has_permits) {
             state.next = Some(grant);
         } else {
-            self.begin(state, Some(grant), now, tally);
+            self.begin(state, Some(grant), now);
         }
     }
 
     /// Ends the current lease, and begins to spend the next one.
-    fn begin(&self, state: &mut State, next: Option<Arc<Grant>>, now: Timestamp, tally: &Tally) {
+    fn begin(&self, state: &mut State, next: Option<Arc<Grant>>, now: Timestamp) {
         let size = next.as_ref().map(|next| next.permits);
         if let Some(before) = mem::replace(&mut state.previous, self.current.swap(next)) {
-            self.retire(state, &before, tally);
+            self.retire(state, &before);
         }
         let ended = state.previous.take_if(|old| old.has_ended(now));
-        let unused = ended.map_or(0, |old| self.retire(state, &old, tally));
+        let unused = ended.map_or(0, |old| self.retire(state, &old));
         match size {
             Some(size) => state.demand.begins(size, now),
             None if unused > 0 => state.demand.shrinks(),
@@ -318,28 +304,29 @@ impl LeasedKey {
     }
 
     /// Ends a lease and counts its permits. Returns how many were not spent.
-    fn retire(&self, state: &mut State, grant: &Grant, tally: &Tally) -> u64 {
+    fn retire(&self, state: &mut State, grant: &Grant) -> u64 {
+        let tally = &self.events.tally;
         let Some(unused) = grant.close() else { return 0 };
         tally.leased.add_many(grant.permits - unused);
         match unused.min(grant.charged.come_back(&self.terms)) {
             0 => tally.lease_unused.add_many(unused),
             _ => {
                 let charged = grant.charged.clone();
-                state.unspent.push(Unspent::Lease { charged, permits: unused });
+                state.unspent.push(Unspent { charged, permits: unused, is_lease: true });
             }
         }
         unused
     }
 
     /// Ends the leases whose time is over.
-    pub(super) fn sweep(&self, now: Timestamp, tally: &Tally) {
+    pub(super) fn sweep(&self, now: Timestamp) {
         let mut state = self.lock();
         if let Some(previous) = state.previous.take_if(|it| it.has_ended(now)) {
-            self.retire(&mut state, &previous, tally);
+            self.retire(&mut state, &previous);
         }
         while self.current.load().as_ref().is_some_and(|grant| grant.has_ended(now)) {
             let next = state.next.take_if(|next| next.has_begun(now));
-            self.begin(&mut state, next, now, tally);
+            self.begin(&mut state, next, now);
         }
     }
 
