@@ -314,3 +314,46 @@ async fn permits_are_given_back_before_rates_are_settled() {
     assert_eq!((held.lock().unwrap().as_slice(), used(&limiter)), (&[0][..], 0));
     assert!(Limiter::check(&limiter, &"all".into()).await.unwrap().is_admitted());
 }
+
+/// A gateway to a language model: attempts, then a place, then tokens by an estimate, which the answer settles.
+#[tokio::test]
+async fn attempts_permits_and_tokens_are_three_layers() {
+    use limiter_tower::settle::Charge;
+    let limiter = |name, quota| limiter_of(Policy::gcra(name, quota)).0;
+    let attempts = limiter("attempts", Quota::per_hour(100));
+    let counted = limiter("tokens", Quota::per_hour(1_000));
+    let tokens = for_all(counted.clone()).cost(|_| Cost::of(400));
+    let (places, counter) = rule(2);
+    let settled = tokens.clone();
+    let model = tower::service_fn(move |request: Request<Body>| {
+        let charge = request.extensions().get::<Charge>().unwrap().clone();
+        // The answer has used more or less than the estimate.
+        let used = if request.uri().path() == "/long" { 700 } else { 100 };
+        charge.keep(&settled, used);
+        two_frames(request)
+    });
+    let tokens = RateLimitLayer::from(tokens).chargeable().any_body().layer(model);
+    let at_once = InFlightLayer::from(places).layer(tokens);
+    let service = RateLimitLayer::from(for_all(attempts.clone())).any_body().layer(at_once);
+    let send = |path: &'static str| {
+        let request = Request::builder().uri(path).body(Body::default()).unwrap();
+        let service = service.clone();
+        async move { service.oneshot(request).await.unwrap() }
+    };
+    let used = || (used(&attempts), used(&counted), counter.held());
+    let first = send("/short").await;
+    assert_eq!((first.status().as_u16(), used()), (200, (1, 100, 1)));
+    let second = send("/long").await;
+    assert_eq!((second.status().as_u16(), used()), (200, (2, 800, 2)));
+    // No place, and no tokens are charged.
+    let full = send("/short").await;
+    assert!(!full.headers().contains_key("retry-after"));
+    assert_eq!((full.status().as_u16(), used()), (429, (3, 800, 2)));
+    // A place, which is given back because the tokens don't fit.
+    drop(first);
+    let dear = send("/short").await;
+    assert!(dear.headers().contains_key("retry-after"));
+    assert_eq!(dear.status().as_u16(), 429);
+    drop(dear);
+    assert_eq!(used(), (4, 800, 1));
+}
