@@ -8,7 +8,6 @@
 mod age;
 mod ask;
 mod body;
-mod config;
 mod enter;
 mod gate;
 mod hold;

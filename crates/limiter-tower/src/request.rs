@@ -3,12 +3,14 @@
 //! | file | what |
 //! |---|---|
 //! | `service`, `future` | the way, for rates and for requests in flight: a [`Gate`](gate::Gate) decides |
+//! | `common` | what layers of both kinds have |
 //! | `layer`, `config`, `rates` | the layer of rates, and its gate |
 //! | `decide`, `queue`, `conclude` | the decision on one request by all rates |
 //! | `after` | what is done with an admitted request and its response |
 
 pub(crate) mod after;
 pub(crate) mod body;
+pub(crate) mod common;
 mod conclude;
 mod config;
 pub(crate) mod decide;

@@ -1,6 +1,6 @@
 //! The gate of a layer: permits before the inner service is called, and until its response has ended.
 
-use std::{iter, sync::Arc, task::Context};
+use std::{fmt, iter, sync::Arc, task::Context};
 
 use bytes::Bytes;
 use http::{
@@ -9,21 +9,26 @@ use http::{
 use http_body::Body;
 
 use super::{
+    InFlightRule,
     ask::{Entered, enter},
     body::HeldBody,
-    config::Config,
     hold::RequestPermit,
     watch::Hold,
 };
 use crate::{
     decisions::{Decisions, InFlightDecision},
     key::Head,
-    request::gate::{After, Deciding, Gate, Respond, Verdict},
+    request::{
+        common::Common,
+        gate::{After, Deciding, Gate, Respond, Verdict},
+    },
     respond::{Reason, Refused, ResponseFields, insert},
 };
 
+type Config = Common<InFlightRule>;
+
 /// How the services of an [`InFlightLayer`](crate::InFlightLayer) decide.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct InFlightGate {
     config: Arc<Config>,
 }
@@ -58,6 +63,12 @@ impl InFlightGate {
     }
 }
 
+impl fmt::Debug for InFlightGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.fmt_as("InFlightGate", f)
+    }
+}
+
 impl Gate for InFlightGate {
     type After = Holding;
 
@@ -68,7 +79,7 @@ impl Gate for InFlightGate {
     fn decide(&self, parts: Parts) -> Deciding<Holding> {
         let config = Arc::clone(&self.config);
         Box::pin(async move {
-            let verdict = config.decide(Head::from(&parts)).await;
+            let verdict = decide(&config, Head::from(&parts)).await;
             (parts, verdict)
         })
     }
@@ -86,23 +97,13 @@ impl<R: Body> Respond<R> for InFlightGate {
     }
 }
 
-impl Config {
-    async fn decide(self: &Arc<Self>, head: Head<'_>) -> Verdict<Holding> {
-        if self.passes(head) {
-            return Verdict::Forward(Holding::new(self, Entered::default(), head));
-        }
-        match enter(&self.rules, head).await {
-            Ok(entered) => Verdict::Forward(Holding::new(self, entered, head)),
-            Err(refused) => {
-                let mut response = self.answers.respond(head, &refused);
-                if self.has_decisions
-                    && let Some(decisions) = refused.all_decisions()
-                {
-                    insert(decisions.clone(), response.extensions_mut());
-                }
-                Verdict::Answer(response)
-            }
-        }
+async fn decide(config: &Arc<Config>, head: Head<'_>) -> Verdict<Holding> {
+    if config.passes(head) {
+        return Verdict::Forward(Holding::new(config, Entered::default(), head));
+    }
+    match enter(&config.rules, head).await {
+        Ok(entered) => Verdict::Forward(Holding::new(config, entered, head)),
+        Err(refused) => Verdict::Answer(config.refuse(&refused, head)),
     }
 }
 

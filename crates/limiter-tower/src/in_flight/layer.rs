@@ -5,12 +5,12 @@ use std::{collections::HashSet, fmt, sync::Arc};
 use limiter_core::{Error, ErrorKind, InFlightLimiter};
 use tower_layer::Layer;
 
-use super::{InFlightRule, config::Config, gate::InFlightGate};
+use super::{InFlightRule, gate::InFlightGate};
 use crate::{
     key::{Head, KeyExtractor},
-    observe::Event,
-    respond::Answers,
-    rule::ObserveFn,
+    observe::Outcome,
+    request::common::{Common, LayerRule, layer_methods},
+    rule::{ObserveFn, Spec},
     service::Limited,
 };
 
@@ -35,7 +35,7 @@ use crate::{
 /// All clones, and all services that they make, share the rules.
 #[derive(Clone)]
 pub struct InFlightLayer {
-    config: Arc<Config>,
+    config: Arc<Common<InFlightRule>>,
 }
 
 impl InFlightLayer {
@@ -96,71 +96,32 @@ impl InFlightLayer {
             rule.spec().check_bounds(rules.iter().map(InFlightRule::spec))?;
         }
         rules.sort_by_key(|rule| rule.spec().source().order());
-        let config = Config {
-            rules,
-            skip: None,
-            answers: Answers::new(),
-            has_decisions: false,
-            is_off: Arc::default(),
-        };
-        Ok(Self { config: Arc::new(config) })
+        Ok(Self { config: Arc::new(Common::new(rules)) })
     }
 
-    /// Forwards requests for which `skip` returns true, without counting them.
-    #[must_use]
-    pub fn skip(self, skip: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|config| config.skip = Some(Arc::new(skip)))
+    layer_methods!(InFlightRule);
+
+    fn common(&self) -> &Common<InFlightRule> {
+        &self.config
     }
 
-    /// Sets how the layer answers: the header fields, the response to requests that are not admitted, and whether gRPC
-    /// clients receive a gRPC status.
-    #[must_use]
-    pub fn answers(self, answers: Answers) -> Self {
-        self.with(|config| config.answers = answers)
-    }
-
-    /// Inserts [`Decisions`](crate::observe::Decisions) into the extensions of requests and responses.
-    #[must_use]
-    pub fn decisions(self) -> Self {
-        self.with(|config| config.has_decisions = true)
-    }
-
-    /// Sets the [observer](InFlightRule::observe) of all rules of the layer, in place of earlier ones.
-    #[must_use]
-    pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        let observer: ObserveFn = Arc::new(observer);
-        self.with(|config| {
-            for rule in &mut config.rules {
-                *rule = rule.clone().observed_by(Arc::clone(&observer));
-            }
-        })
-    }
-
-    /// Returns the rules, in the order in which they are asked.
-    #[must_use]
-    pub fn rules(&self) -> &[InFlightRule] {
-        &self.config.rules
-    }
-
-    /// Forwards all requests from now on, without counting them, in all clones.
-    pub fn switch_off(&self) {
-        self.config.is_off.set(true);
-    }
-
-    /// Limits requests again after [`switch_off`](Self::switch_off).
-    pub fn switch_on(&self) {
-        self.config.is_off.set(false);
-    }
-
-    /// Returns whether requests are limited.
-    #[must_use]
-    pub fn is_on(&self) -> bool {
-        !self.config.is_off.get()
-    }
-
-    fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut Common<InFlightRule>)) -> Self {
         change(Arc::make_mut(&mut self.config));
         self
+    }
+}
+
+impl LayerRule for InFlightRule {
+    fn spec(&self) -> &Spec {
+        self.spec()
+    }
+
+    fn report_not_asked(&self, outcome: Outcome, head: Head<'_>) {
+        self.report(outcome, head);
+    }
+
+    fn observed_by(self, observer: ObserveFn) -> Self {
+        self.observed_by(observer)
     }
 }
 
@@ -182,6 +143,6 @@ impl From<InFlightRule> for InFlightLayer {
 
 impl fmt::Debug for InFlightLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.config.fmt(f)
+        self.config.fmt_as("InFlightLayer", f)
     }
 }

@@ -42,22 +42,23 @@ impl After {
     /// Returns what the configuration demands after these rules have admitted a request.
     pub(super) fn new(config: &Config, asks: Vec<Ask<'_>>) -> Self {
         let reported = asks.iter().filter_map(Ask::reported);
-        let fields = config.answers.headers.fields(reported, iter::empty());
+        let fields = config.common.answers.headers.fields(reported, iter::empty());
         // After a delay, the inner service may fail to become ready.
         let has_waited = asks.iter().any(|ask| ask.waited.is_some());
         let settles = asks.iter().any(|ask| ask.rule.settings.settles());
-        let is_needed = config.has_decisions || config.is_chargeable || has_waited || settles;
+        let is_needed =
+            config.common.has_decisions || config.is_chargeable || has_waited || settles;
         let rest = is_needed.then(|| {
             let keeps_charges = config.is_chargeable || has_waited;
             let decisions = asks.iter().filter_map(Ask::decided).collect();
             let charges = asks.into_iter().filter_map(|ask| ask.charged(keeps_charges));
             Box::new(Rest {
                 decisions,
-                shows_decisions: config.has_decisions,
+                shows_decisions: config.common.has_decisions,
                 charge: Charge::new(charges.collect()),
                 is_chargeable: config.is_chargeable,
                 settles,
-                headers: config.answers.headers,
+                headers: config.common.answers.headers,
             })
         });
         Self { fields, rest }
@@ -75,7 +76,7 @@ impl After {
             return Self::default();
         }
         let reported = Reported { plan, decision, cost, charged: cost.get() };
-        Self { fields: config.answers.headers.fields_of(reported), rest: None }
+        Self { fields: config.common.answers.headers.fields_of(reported), rest: None }
     }
 
     /// Settles the charge, and adds what clients and outer layers may read.

@@ -1,52 +1,47 @@
 //! All that a layer of rates and its services share.
 
-use std::{fmt, sync::Arc};
-
+use super::common::{Common, LayerRule};
 use crate::{
     key::Head,
     observe::Outcome,
     plan::Plan,
-    respond::Answers,
-    rule::{Flag, Rule},
+    rule::{ObserveFn, Rule, Spec},
 };
-
-pub(crate) type SkipFn = Arc<dyn Fn(Head<'_>) -> bool + Send + Sync>;
 
 /// All that a layer of rates and its services share.
 #[derive(Clone)]
 pub(crate) struct Config {
-    /// In the order in which they are asked.
-    pub(crate) rules: Box<[Rule]>,
-    pub(crate) skip: Option<SkipFn>,
-    pub(crate) answers: Answers,
-    /// Whether the decisions are inserted into the extensions.
-    pub(crate) has_decisions: bool,
+    pub(super) common: Common<Rule>,
     /// Whether handlers get a `Charge`.
-    pub(crate) is_chargeable: bool,
-    /// Shared with all clones.
-    pub(crate) is_off: Arc<Flag>,
+    pub(super) is_chargeable: bool,
     /// The plan of the only rule, if nothing follows from its decision but fields or a refusal.
-    pub(crate) fast: Option<Plan>,
+    pub(super) fast: Option<Plan>,
+}
+
+impl LayerRule for Rule {
+    fn spec(&self) -> &Spec {
+        self.spec()
+    }
+
+    fn report_not_asked(&self, outcome: Outcome, head: Head<'_>) {
+        self.report_not_asked(outcome, head);
+    }
+
+    fn observed_by(self, observer: ObserveFn) -> Self {
+        self.observed_by(observer)
+    }
 }
 
 impl Config {
-    pub(crate) fn new(rules: Box<[Rule]>) -> Self {
-        Self {
-            rules,
-            skip: None,
-            answers: Answers::default(),
-            has_decisions: false,
-            is_chargeable: false,
-            is_off: Arc::default(),
-            fast: None,
-        }
-        .finished()
+    pub(super) fn new(rules: Box<[Rule]>) -> Self {
+        Self { common: Common::new(rules), is_chargeable: false, fast: None }.finished()
     }
 
     /// Returns the configuration with what follows from its settings.
-    pub(crate) fn finished(self) -> Self {
-        let fast = match &*self.rules {
-            [rule] if self.skip.is_none() && !self.has_decisions && !self.is_chargeable => {
+    pub(super) fn finished(self) -> Self {
+        let Common { rules, skip, has_decisions, .. } = &self.common;
+        let fast = match &**rules {
+            [rule] if skip.is_none() && !has_decisions && !self.is_chargeable => {
                 rule.fast_plan().cloned()
             }
             _ => None,
@@ -54,31 +49,9 @@ impl Config {
         Self { fast, ..self }
     }
 
-    /// Returns whether a request passes without being counted. Reports it.
-    pub(crate) fn passes(&self, head: Head<'_>) -> bool {
-        let passes = self.is_off.get() || self.skip.as_ref().is_some_and(|skip| skip(head));
-        if passes {
-            self.rules.iter().for_each(|rule| rule.report_not_asked(Outcome::Bypassed, head));
-        }
-        passes
-    }
-
     /// Returns whether charges may be refunded after all rules have admitted a request: by a handler, or by its response.
-    pub(crate) fn may_refund(&self) -> bool {
+    pub(super) fn may_refund(&self) -> bool {
         let may_refund = |rule: &Rule| rule.settings.settles() || rule.settings.wait.is_some();
-        self.is_chargeable || self.rules.iter().any(may_refund)
-    }
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // All fields, so that the compiler asks of a new one whether it is printed.
-        let Self { rules, skip: _, answers, has_decisions: _, is_chargeable: _, is_off, fast: _ } =
-            self;
-        f.debug_struct("RateLimitLayer")
-            .field("rules", rules)
-            .field("answers", answers)
-            .field("is_off", is_off)
-            .finish_non_exhaustive()
+        self.is_chargeable || self.common.rules.iter().any(may_refund)
     }
 }

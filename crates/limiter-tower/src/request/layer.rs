@@ -6,15 +6,14 @@ use limiter_core::{Error, ErrorKind, Limiter};
 use tower_layer::Layer;
 
 use super::{
+    common::{Common, layer_methods},
     config::Config,
     rates::{AnyBody, Rates, SameBody},
     service::Limited,
 };
 use crate::{
-    key::{Head, KeyExtractor, KeySource},
-    observe::Event,
-    respond::Answers,
-    rule::{ObserveFn, Rule},
+    key::{KeyExtractor, KeySource},
+    rule::Rule,
 };
 
 /// Limits the requests to a service.
@@ -137,76 +136,24 @@ impl RateLimitLayer {
 }
 
 impl<M> RateLimitLayer<M> {
-    /// Forwards requests for which `skip` returns true, without counting them.
-    ///
-    /// ```
-    /// # use limiter_core::{MemoryLimiter, Policy, Quota};
-    /// # use limiter_tower::{ClientIp, RateLimitLayer};
-    /// # let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_minute(100)));
-    /// let layer = RateLimitLayer::new(limiter, ClientIp::peer()).skip(|head| head.path() == "/health");
-    /// ```
-    #[must_use]
-    pub fn skip(self, skip: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|config| config.skip = Some(Arc::new(skip)))
-    }
-
-    /// Sets how the layer answers: the header fields, the response to requests that are not admitted, and whether gRPC
-    /// clients receive a gRPC status.
-    #[must_use]
-    pub fn answers(self, answers: Answers) -> Self {
-        self.with(|config| config.answers = answers)
-    }
-
-    /// Inserts [`Decisions`](crate::observe::Decisions) into the extensions of requests and responses,
-    /// which costs a few allocations a request (`cargo xtask bench layer`).
-    #[must_use]
-    pub fn decisions(self) -> Self {
-        self.with(|config| config.has_decisions = true)
-    }
+    layer_methods!(Rule);
 
     /// Inserts a [`Charge`](crate::settle::Charge) into the extensions of requests, for handlers that settle what the
     /// rules have charged.
     #[must_use]
     pub fn chargeable(self) -> Self {
-        self.with(|config| config.is_chargeable = true)
+        self.configured(|config| config.is_chargeable = true)
     }
 
-    /// Sets the [observer](Rule::observe) of all rules of the layer, in place of earlier ones.
-    #[must_use]
-    pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        let observer: ObserveFn = Arc::new(observer);
-        self.with(|config| {
-            for rule in &mut config.rules {
-                *rule = rule.clone().observed_by(Arc::clone(&observer));
-            }
-        })
+    fn common(&self) -> &Common<Rule> {
+        &self.config.common
     }
 
-    /// Returns the rules, in the order in which they are asked.
-    #[must_use]
-    pub fn rules(&self) -> &[Rule] {
-        &self.config.rules
+    fn with(self, change: impl FnOnce(&mut Common<Rule>)) -> Self {
+        self.configured(|config| change(&mut config.common))
     }
 
-    /// Forwards all requests from now on, without counting them, in all clones. Requests that wait already are not
-    /// released.
-    pub fn switch_off(&self) {
-        self.config.rules.iter().for_each(|rule| rule.spec().live.was_changed.set(true));
-        self.config.is_off.set(true);
-    }
-
-    /// Limits requests again after [`switch_off`](Self::switch_off).
-    pub fn switch_on(&self) {
-        self.config.is_off.set(false);
-    }
-
-    /// Returns whether requests are limited.
-    #[must_use]
-    pub fn is_on(&self) -> bool {
-        !self.config.is_off.get()
-    }
-
-    fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {
+    fn configured(mut self, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::clone(&self.config);
         change(&mut config);
         self.config = Arc::new(config.finished());
@@ -288,6 +235,6 @@ const MAX_DEMANDS: usize = 16;
 
 impl<M> fmt::Debug for RateLimitLayer<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.config.fmt(f)
+        self.common().fmt_as("RateLimitLayer", f)
     }
 }

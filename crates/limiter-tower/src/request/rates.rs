@@ -1,6 +1,6 @@
 //! The gate of a layer of rates.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::{fmt, marker::PhantomData, sync::Arc};
 
 use bytes::Bytes;
 use http::{Response, request::Parts};
@@ -14,13 +14,9 @@ use super::{
     decide::Question,
     gate::{Deciding, Gate, Respond, Verdict},
 };
-use crate::{
-    key::Head,
-    respond::{Refused, insert},
-};
+use crate::key::Head;
 
 /// How the services of a [`RateLimitLayer`](crate::RateLimitLayer) decide.
-#[derive(Debug)]
 pub struct Rates<M> {
     config: Arc<Config>,
     body: PhantomData<fn() -> M>,
@@ -46,18 +42,26 @@ impl<M> Clone for Rates<M> {
     }
 }
 
+impl<M> fmt::Debug for Rates<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.common.fmt_as("Rates", f)
+    }
+}
+
 impl<M> Gate for Rates<M> {
     type After = After;
 
     #[inline]
     fn decide_now(&self, head: Head<'_>) -> Option<Verdict<After>> {
         let config = &self.config;
-        let (plan, [rule, ..]) = (config.fast.as_ref()?, &*config.rules) else { return None };
+        let (plan, [rule, ..]) = (config.fast.as_ref()?, &*config.common.rules) else {
+            return None;
+        };
         let (decision, cost) = rule.check_fast(plan, head)?;
         if decision.is_admitted() {
             return Some(Verdict::Forward(After::plain(config, rule, plan, &decision, cost)));
         }
-        let answered = config.answers.refuse_by(rule, plan, &spread(decision), cost, head);
+        let answered = config.common.answers.refuse_by(rule, plan, &spread(decision), cost, head);
         Some(Verdict::Answer(answered))
     }
 
@@ -100,27 +104,17 @@ impl<R> Respond<R> for Rates<AnyBody> {
 impl Config {
     /// Decides on a request.
     async fn decide(&self, head: Head<'_>) -> Verdict<After> {
-        if self.passes(head) {
+        if self.common.passes(head) {
             return Verdict::Forward(After::new(self, Vec::new()));
         }
-        let question = Question::of(&self.rules, head, self.may_refund());
+        let question = Question::of(&self.common.rules, head, self.may_refund());
         let decided = match question {
             Ok(question) => question.decide(head).await,
             Err(refused) => Err(refused),
         };
         match decided {
             Ok(asks) => Verdict::Forward(After::new(self, asks)),
-            Err(refused) => Verdict::Answer(self.refuse(&refused, head)),
+            Err(refused) => Verdict::Answer(self.common.refuse(&refused, head)),
         }
-    }
-
-    fn refuse(&self, refused: &Refused, head: Head<'_>) -> Response<Bytes> {
-        let mut response = self.answers.respond(head, refused);
-        if self.has_decisions
-            && let Some(decisions) = refused.all_decisions()
-        {
-            insert(decisions.clone(), response.extensions_mut());
-        }
-        response
     }
 }
