@@ -5,11 +5,11 @@ use std::{fmt, pin::Pin};
 use limiter_core::{Cost, Key};
 
 use crate::{
+    answer::{Reason, Refused},
     decisions::PolicyDecision,
     key::Head,
     observe::{Outcome, log},
     request::decide::{Ask, Question},
-    respond::{Reason, Refused},
     rule::{Rule, Strike},
     settle::Charged,
 };

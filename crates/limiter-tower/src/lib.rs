@@ -92,6 +92,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod answer;
 pub mod ask;
 mod decisions;
 mod fields;
@@ -103,19 +104,18 @@ pub mod observe;
 pub mod plan;
 mod reload;
 mod request;
-mod respond;
 pub mod rule;
 pub mod settle;
 mod wait;
 
 /// Which header fields report the decisions.
 pub mod headers {
-    pub use crate::respond::{Headers, Reset};
+    pub use crate::answer::{Headers, Reset};
 }
 
 /// What clients receive in place of the inner service's response.
 pub mod refusal {
-    pub use crate::respond::{GrpcStatus, Protocol, Reason, Refusal, Refused, problem_json, text};
+    pub use crate::answer::{GrpcStatus, Protocol, Reason, Refusal, Refused, problem_json, text};
 }
 
 /// The services that the layers make, their futures and bodies.
@@ -136,11 +136,11 @@ pub use limiter_core;
 pub use limiter_core::{Block, Cost, Error, InFlight, Key, MemoryLimiter, Policy, Quota};
 
 pub use self::{
+    answer::Answers,
     in_flight::{InFlightLayer, InFlightRule},
     key::ClientIp,
     reload::Reload,
     request::RateLimitLayer,
-    respond::Answers,
     rule::Rule,
 };
 

@@ -19,10 +19,10 @@ use super::{
     permits::{Permits, RulePermit},
 };
 use crate::{
+    answer::{Reason, Refused},
     decisions::{Decisions, InFlightDecision},
     key::Head,
     observe::{Event, Outcome, log},
-    respond::{Reason, Refused},
     rule::OnError,
 };
 

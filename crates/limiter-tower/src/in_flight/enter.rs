@@ -9,9 +9,9 @@ use super::{
     ask::{Ask, decide},
 };
 use crate::{
+    answer::{Reason, Refused},
     key::Head,
     observe::{Outcome, log},
-    respond::{Reason, Refused},
 };
 
 /// A rule that is entered without a layer: see [`InFlightRule::enter`]. Await it.

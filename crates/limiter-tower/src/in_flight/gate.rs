@@ -16,13 +16,13 @@ use super::{
     watch::Hold,
 };
 use crate::{
+    answer::{Reason, Refused, ResponseFields, insert},
     decisions::{Decisions, InFlightDecision},
     key::Head,
     request::{
         common::Common,
         gate::{After, Deciding, Gate, Respond, Verdict},
     },
-    respond::{Reason, Refused, ResponseFields, insert},
 };
 
 type Config = Common<InFlightRule>;

@@ -8,10 +8,10 @@ use limiter_core::{Cost, Decision};
 
 use super::{config::Config, decide::Ask, gate};
 use crate::{
+    answer::{Headers, ResponseFields, insert, is_of_layer, watch},
     decisions::{Decisions, Reported, is_public},
     head::ResponseHead,
     plan::Plan,
-    respond::{Headers, ResponseFields, insert, is_of_layer, watch},
     rule::Rule,
     settle::Charge,
 };

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::Response;
 
 use crate::{
+    answer::{Answers, Refused, insert},
     key::Head,
     observe::Outcome,
-    respond::{Answers, Refused, insert},
     rule::{Flag, ObserveFn, Spec},
 };
 

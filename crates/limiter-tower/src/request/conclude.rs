@@ -9,11 +9,11 @@ use limiter_core::{Decision, Source};
 
 use super::decide::{Ask, Question, refund};
 use crate::{
+    answer::{Reason, Refused},
     decisions::{PolicyDecision, Reported, is_public},
     key::Head,
     observe::{Outcome, log},
     plan::Plan,
-    respond::{Reason, Refused},
     rule::{Blocking, Details},
     settle::{Charged, send_strike},
 };

@@ -22,10 +22,10 @@ use limiter_core::{
 };
 
 use crate::{
+    answer::{Reason, Refused},
     key::Head,
     observe::Outcome,
     plan::Plan,
-    respond::{Reason, Refused},
     rule::{OnError, Rule},
     settle::send,
 };
