@@ -8,7 +8,7 @@ use super::{Head, KeySource, MaybeKey, MissingKey};
 ///
 /// The layer can't see what the closure reads, so the key counts as
 /// [chosen by the client](KeySource::Chosen) unless it is
-/// [`verified`](MaybeKey::verified) or [`shared`](MaybeKey::shared).
+/// [`assume_verified`](MaybeKey::assume_verified) or [`shared`](MaybeKey::shared).
 ///
 /// Write the closure in the call: the compiler does not infer a lifetime for a closure that was bound
 /// to a variable before.
@@ -18,7 +18,7 @@ use super::{Head, KeySource, MaybeKey, MissingKey};
 /// use limiter_tower::key::{MaybeKey, key_fn};
 ///
 /// // A gateway in front sets this field, and removes what clients send.
-/// let by_tenant = key_fn(|head| Some(head.headers.get("x-tenant")?.as_bytes().into())).verified().or_reject();
+/// let by_tenant = key_fn(|head| Some(head.headers.get("x-tenant")?.as_bytes().into())).assume_verified().or_reject();
 ///
 /// // Beside a rule by address.
 /// let by_path_and_language = key_fn(|head| {

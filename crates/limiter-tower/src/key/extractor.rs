@@ -101,7 +101,7 @@ pub trait KeyExtractor: Send + Sync {
     }
 
     /// States that the key is the client's own: no request with a made-up value reaches the layer.
-    fn verified(self) -> impl KeyExtractor
+    fn assume_verified(self) -> impl KeyExtractor
     where
         Self: Sized,
     {
@@ -134,7 +134,7 @@ impl<K: KeyExtractor> KeyExtractor for Secret<K> {
     }
 }
 
-/// The extractor that `verified` and `shared` return.
+/// The extractor that `assume_verified` and `shared` return.
 pub(super) struct WithSource<K> {
     pub(super) key: K,
     pub(super) source: KeySource,

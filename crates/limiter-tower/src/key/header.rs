@@ -9,18 +9,20 @@ use super::{Head, KeySource, MaybeKey, MissingKey};
 ///
 /// A client can send any value, and each new value has a new allowance. Therefore a layer
 /// accepts this key only beside a rule with another key, such as the address, unless an outer layer
-/// has [verified](MaybeKey::verified) the value.
+/// has [verified](MaybeKey::assume_verified) the value.
 ///
 /// A field that is missing or empty is [absent](MissingKey::Absent); several field lines are
 /// [invalid](MissingKey::Invalid), because other programs might read another one. The scheme of `Authorization` counts
-/// in lower case, and the spaces after it don't count: `Bearer x` and `bearer  x` are one key (RFC 9110, section 11.4).
+/// in lower case, and the spaces after it don't count: `Bearer x` and `bearer  x` are one key (RFC 9110, section 11.4). A
+/// token that is refreshed is another key: count by the user that it names, as an
+/// [`ExtensionKey`](super::ExtensionKey).
 ///
 /// ```
 /// use http::HeaderName;
 /// use limiter_tower::key::{HeaderKey, MaybeKey};
 ///
 /// // An outer layer refuses unknown API keys. The store must not hold them in clear.
-/// let key = HeaderKey::new(HeaderName::from_static("x-api-key")).verified().secret().or_reject();
+/// let key = HeaderKey::new(HeaderName::from_static("x-api-key")).assume_verified().secret().or_reject();
 /// ```
 #[derive(Clone, Debug)]
 pub struct HeaderKey {

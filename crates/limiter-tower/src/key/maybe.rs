@@ -91,8 +91,8 @@ pub trait MaybeKey: Send + Sync {
         Secret(self)
     }
 
-    /// States that the key is the client's own, as [`KeyExtractor::verified`] does.
-    fn verified(self) -> impl MaybeKey
+    /// States that the key is the client's own, as [`KeyExtractor::assume_verified`] does.
+    fn assume_verified(self) -> impl MaybeKey
     where
         Self: Sized,
     {

@@ -80,7 +80,7 @@ impl Spec {
         }
         let fault = format!(
             "a client can choose its key by the rule {:?}, so it has any number of allowances: add a rule by address, \
-             enforced for as many keys, or call `verified` on the key if an outer layer verifies it",
+             enforced for as many keys, or call `assume_verified` on the key if an outer layer verifies it",
             self.name()
         );
         Err(Error::new(ErrorKind::InvalidSetting, fault))

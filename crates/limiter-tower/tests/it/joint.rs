@@ -51,7 +51,7 @@ fn three(answers: Answers) -> [Rule; 3] {
         Answers::Later => [true; 3],
         Answers::Mixed => [true, true, false],
     };
-    let account = HeaderKey::new(HeaderName::from_static("x-account")).verified().or_skip();
+    let account = HeaderKey::new(HeaderName::from_static("x-account")).assume_verified().or_skip();
     [
         Rule::new(limiter(gcra("account", Quota::per_minute(10)), later[0]), account),
         by_address(limiter(gcra("address", Quota::per_hour(100)), later[1])).cost(|_| Cost::of(2)),
@@ -181,7 +181,7 @@ async fn a_failed_store_acts_for_its_rule_alone() {
             failing.set_failing(true);
             let others = [gcra("address", Quota::per_hour(2)), gcra("global", Quota::per_hour(9))];
             let [address, global] = others.map(|it| limiter(it, !others_in_memory));
-            let key = key_fn(|_| Some("failing".into())).verified().or_reject();
+            let key = key_fn(|_| Some("failing".into())).assume_verified().or_reject();
             let rules = [
                 Rule::new(failing, key).on_store_failure(choice),
                 by_address(address),
@@ -260,8 +260,8 @@ async fn a_shadow_answers_no_request_whatever_happens_to_it() {
         limiter.set_failing(true);
         for_all(limiter).on_store_failure(OnStoreFailure::Deny)
     };
-    let keyless = key_fn(|_| None::<Key<'_>>).verified().or_reject();
-    let twice = HeaderKey::new(HeaderName::from_static("x-twice")).verified().or_reject();
+    let keyless = key_fn(|_| None::<Key<'_>>).assume_verified().or_reject();
+    let twice = HeaderKey::new(HeaderName::from_static("x-twice")).assume_verified().or_reject();
     let keyed = |key| (Rule::new(gcra("shadow", Quota::per_hour(9)), key), Outcome::Bypassed);
     let twice = Rule::new(gcra("shadow", Quota::per_hour(9)), twice);
     for (shadow, outcome) in [

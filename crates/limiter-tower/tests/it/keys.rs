@@ -57,7 +57,7 @@ fn of_user(id: u64) -> Request<Body> {
 #[tokio::test]
 async fn a_verified_header_is_a_key() {
     let requests = ["one", "two", "one", "ONE"].map(|value| with_header("x-api-key", value));
-    let key = HeaderKey::new(API_KEY).verified();
+    let key = HeaderKey::new(API_KEY).assume_verified();
     assert_eq!(statuses(key.or_reject(), requests).await, [200, 200, 429, 200]);
 }
 
@@ -80,7 +80,9 @@ fn a_header_that_nobody_verified_is_not_a_key_by_itself() {
         Arc::new(HeaderKey::new(API_KEY).or_reject().secret()),
         Arc::new(HeaderKey::new(API_KEY).or_shared()),
         Arc::new(HeaderKey::new(API_KEY).or(ClientIp::peer())),
-        Arc::new(HeaderKey::new(API_KEY).verified().or_try(HeaderKey::new(API_KEY)).or_reject()),
+        Arc::new(
+            HeaderKey::new(API_KEY).assume_verified().or_try(HeaderKey::new(API_KEY)).or_reject(),
+        ),
         Arc::new((ClientIp::peer(), HeaderKey::new(API_KEY).or_reject())),
         Arc::new(key_fn(|head| Some(head.path().into())).or_reject()),
     ];
@@ -138,7 +140,7 @@ async fn a_closure_can_combine_and_own() {
         let tenant = head.headers.get("x-tenant")?.to_str().ok()?;
         Some(Key::tuple([head.path().into(), tenant.to_lowercase().into()]))
     })
-    .verified()
+    .assume_verified()
     .or_reject();
     let requests = ["a", "b", "A"].map(|value| with_header("x-tenant", value));
     assert_eq!(statuses(key, requests).await, [200, 200, 429]);
@@ -225,7 +227,7 @@ async fn known_methods_are_distinguished_and_invented_ones_are_not() {
 #[tokio::test]
 async fn a_missing_key_is_rejected_skipped_or_shared() {
     let keyless = || (0..2).map(|_| Request::new(Body::default()));
-    let by_header = || HeaderKey::new(API_KEY).verified();
+    let by_header = || HeaderKey::new(API_KEY).assume_verified();
     assert_eq!(statuses(by_header().or_shared(), keyless()).await, [200, 429]);
     assert_eq!(statuses(by_header().or_skip(), keyless()).await, [200, 200]);
     assert_eq!(statuses(by_header().or_reject(), keyless()).await, [400, 400]);
@@ -234,7 +236,8 @@ async fn a_missing_key_is_rejected_skipped_or_shared() {
 #[tokio::test]
 async fn requests_without_a_key_share_with_no_request_that_has_one() {
     let requests = ["one", "", ""].map(|value| with_header("x-api-key", value));
-    let key: Arc<dyn KeyExtractor> = Arc::new(HeaderKey::new(API_KEY).verified().or_shared());
+    let key: Arc<dyn KeyExtractor> =
+        Arc::new(HeaderKey::new(API_KEY).assume_verified().or_shared());
     assert_eq!(statuses(key, requests).await, [200, 200, 429]);
 }
 

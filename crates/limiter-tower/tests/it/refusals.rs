@@ -194,7 +194,7 @@ async fn text_from_a_key_extractor_is_escaped_in_a_problem() {
 #[tokio::test]
 async fn a_closure_returns_any_response() {
     let (limiter, _) = limiter_of(Policy::gcra("default", Quota::per_minute(1)));
-    let by_path = key_fn(|head| Some(head.path().into())).verified().or_reject();
+    let by_path = key_fn(|head| Some(head.path().into())).assume_verified().or_reject();
     let layer =
         RateLimitLayer::new(limiter, by_path).answers(Answers::new().refuse_with(|refusal| {
             let decided = refusal.decisions().next().unwrap();

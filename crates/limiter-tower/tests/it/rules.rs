@@ -95,7 +95,7 @@ async fn a_refusal_has_the_longest_wait_of_the_rules_that_refuse_and_names_each(
         limiter_of(Policy::parse("other", quota).unwrap()).0
     }
     fn absent() -> impl MaybeKey {
-        key_fn(|_| None).verified()
+        key_fn(|_| None).assume_verified()
     }
     let first = |t: u64| format!("\"address\";r=0;t={t}");
     let both = |t: u64| format!("\"address\";r=0;t={t}, \"other\";r=0;t={t}");

@@ -66,7 +66,7 @@ async fn only_a_post_is_answered_as_grpc_and_no_refusal_is_stored() {
 #[tokio::test]
 async fn only_an_absent_key_is_skipped_or_shared() {
     type Endings = [Arc<dyn KeyExtractor>; 4];
-    let header = || HeaderKey::new(API_KEY).verified();
+    let header = || HeaderKey::new(API_KEY).assume_verified();
     let endings: Endings = [
         Arc::new(header().or_reject()),
         Arc::new(header().or_skip()),
@@ -119,13 +119,13 @@ fn a_closure_counts_as_chosen_by_the_client_unless_it_says_otherwise() {
     let alone = |key: Box<dyn KeyExtractor>| accepts([Rule::new(gcra("tenant", 1), key)]);
     assert!(!alone(Box::new(by_tenant().or_reject())));
     assert!(!alone(Box::new((by_tenant().or_reject(), ClientIp::peer()))));
-    assert!(alone(Box::new(by_tenant().verified().or_reject())));
-    assert!(alone(Box::new(by_tenant().or_reject().verified())));
+    assert!(alone(Box::new(by_tenant().assume_verified().or_reject())));
+    assert!(alone(Box::new(by_tenant().or_reject().assume_verified())));
 }
 
 #[test]
 fn a_rule_that_requests_can_skip_is_no_company_for_a_chosen_key() {
-    let user = || HeaderKey::new(HeaderName::from_static("x-user")).verified();
+    let user = || HeaderKey::new(HeaderName::from_static("x-user")).assume_verified();
     let beside = |key: Box<dyn KeyExtractor>| {
         let keyed = Rule::new(gcra("keyed", 1), HeaderKey::new(API_KEY).or_skip());
         accepts([keyed, Rule::new(gcra("user", 1), key)])
