@@ -155,9 +155,11 @@ impl Fleet {
         }
         // A deadline is a third of the expiry at most.
         let least = (3 * trips.deadline).max(300_000);
-        let holding = IN_FLIGHT.map(|_| Holding {
-            limit: u32::try_from(random.between(1, 6)).unwrap_or(1),
-            expiry: random.between(least, 2_000_000),
+        // Permits of one of them are few, and are lost by most faults that keep a process from its server.
+        let kinds = [(3, 2 * least), (6, 2_000_000)];
+        let holding = kinds.map(|(most, longest)| Holding {
+            limit: u32::try_from(random.between(1, most)).unwrap_or(1),
+            expiry: random.between(least, longest),
             shares: random.below(2) == 0,
             long: random.between(20, 300),
         });

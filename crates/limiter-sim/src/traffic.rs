@@ -13,13 +13,13 @@ pub(crate) use self::{
 };
 use crate::{executor::Executor, processes::Member, random::Random};
 
-/// Starts the callers of a process: two to eight of rates, and one to three that hold permits.
+/// Starts the callers of a process: two to eight of rates, and two to six that hold permits.
 pub(crate) fn start(executor: &Executor, (member, mut random): (Arc<Member>, Random)) {
     for _ in 0..random.between(2, 8) {
         let caller = Caller::new(&member, random.fork());
         executor.spawn(member.process, caller.run());
     }
-    for _ in 0..random.between(1, 3) {
+    for _ in 0..random.between(2, 6) {
         let holder = Holder { member: Arc::clone(&member), random: random.fork() };
         executor.spawn(member.process, holder.run());
     }

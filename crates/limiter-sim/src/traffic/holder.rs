@@ -39,7 +39,7 @@ impl Holder {
         let fleet = Arc::clone(&self.member.fleet);
         while !self.member.is_over() {
             let quiet = fleet.quiet_for(self.member.now());
-            let pause = self.random.below(2 * fleet.longest_pause + 10_000);
+            let pause = self.random.below(fleet.longest_pause + 5_000);
             self.member.sleep(quiet + pause).await;
             let number = usize::try_from(self.random.below(fleet.holding.len() as u64));
             let Some(holding) = fleet.holding.get(number.unwrap_or(0)).copied() else { return };
