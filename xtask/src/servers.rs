@@ -145,7 +145,8 @@ impl Tool {
             shell.create_dir(&partial)?;
             let fetched = self.fetch(shell, &partial, &partial.join(file));
             fetched.with_context(|| format!("can't get {}; install it by hand", self.name))?;
-            // A failed fetch is not taken for a complete one later.
+            // A failed fetch is not taken for a complete one later. What is there lacks the binary.
+            shell.remove_path(&complete)?;
             fs::rename(&partial, &complete)?;
         }
         Ok(complete.join(file))
