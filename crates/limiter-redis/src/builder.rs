@@ -186,7 +186,7 @@ impl Builder {
     /// Sets of how many keys permits are leased at the same time: 10,000 by default, up to 16,777,216. Checks of
     /// others are calls to the store.
     ///
-    /// A key takes 8 bytes, and about 400 more while it is leased.
+    /// A key takes 16 bytes, and about 400 more while it is leased.
     pub fn lease_keys(mut self, keys: usize) -> Self {
         self.settings.lease_keys = keys;
         self

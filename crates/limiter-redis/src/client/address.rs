@@ -54,8 +54,7 @@ impl Address {
         let mut sentinel_config = Config::default();
         #[cfg(feature = "tls")]
         if is_encrypted {
-            let tls = options.tls.as_deref().cloned();
-            let tls = tls.map_or_else(super::tls::trusting_the_system, Ok);
+            let tls = options.tls.clone().map_or_else(super::tls::trusting_the_system, Ok);
             sentinel_config.tls = Some(tls.map_err(|error| error.to_string())?.into());
         } else if options.tls.is_some() {
             return Err("the options have TLS settings; use rediss:// or remove them".to_owned());

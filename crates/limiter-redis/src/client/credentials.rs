@@ -8,7 +8,7 @@ use fred::{
 };
 
 /// A user and a password.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
 pub(crate) struct Credentials {
     pub(crate) username: Hidden<String>,
@@ -27,7 +27,7 @@ impl Credentials {
 }
 
 /// A value that `Debug` does not show, such as a password.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize))]
 pub(crate) struct Hidden<T>(pub(crate) T);
 

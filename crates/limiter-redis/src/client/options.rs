@@ -28,7 +28,7 @@ pub struct ConnectOptions {
     /// How long a connection may take that has to be made.
     pub(crate) required_within: Option<Duration>,
     #[cfg(feature = "tls")]
-    pub(crate) tls: Option<Arc<fred::types::config::TlsConnector>>,
+    pub(crate) tls: Option<fred::types::config::TlsConnector>,
 }
 
 impl ConnectOptions {

@@ -19,14 +19,14 @@ impl ConnectOptions {
     ///
     /// [`ErrorKind::InvalidSetting`] if `pem` contains no certificate, or an invalid one.
     pub fn with_root_certificates(mut self, pem: &[u8]) -> Result<Self, Error> {
-        self.tls = Some(Arc::new(trusting(pem)?));
+        self.tls = Some(trusting(pem)?);
         Ok(self)
     }
 
     /// Sets the whole TLS configuration, for example with a client certificate.
     #[must_use]
     pub fn with_tls(mut self, config: ClientConfig) -> Self {
-        self.tls = Some(Arc::new(config.into()));
+        self.tls = Some(config.into());
         self
     }
 }
