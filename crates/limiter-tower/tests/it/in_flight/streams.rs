@@ -148,6 +148,32 @@ async fn a_client_that_closes_its_connection_gives_all_permits_back() {
     until_held(&rule, 0).await;
 }
 
+/// A server takes a body of one piece at once, whether or not its client reads.
+#[tokio::test]
+async fn a_client_that_reads_nothing_of_one_piece_holds_its_permit() {
+    use tokio::io::AsyncWriteExt;
+    let rule = rule(1).0;
+    let large = get(async || vec![0_u8; 32 << 20]);
+    let app = Router::new().route("/", large).layer(InFlightLayer::all([rule.clone()]));
+    let server = Server::start(app).await;
+    let mut other = server.http2().await;
+    // By HTTP/1, and by HTTP/2, whose windows are full at once.
+    let mut socket = TcpStream::connect(server.address).await.unwrap();
+    socket.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    until_held(&rule, 1).await;
+    for _ in 0..3 {
+        assert_eq!(other.send_request(request(server.address)).await.unwrap().status(), 429);
+    }
+    drop(socket);
+    until_held(&rule, 0).await;
+    let unread = server.http2().await.send_request(request(server.address)).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(other.send_request(request(server.address)).await.unwrap().status(), 429);
+    }
+    drop(unread);
+    until_held(&rule, 0).await;
+}
+
 #[tokio::test]
 async fn connections_that_idle_hold_nothing() {
     let rule = rule(1).0;
