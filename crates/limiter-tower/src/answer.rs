@@ -185,11 +185,7 @@ impl Answers {
             mark(head, &mut response);
             return response;
         }
-        let decided = PolicyDecision::refused(rule, plan, decision, cost);
-        match Refused::by_quota(vec![decided]) {
-            Some(refused) => self.respond(head, &refused),
-            None => text_of_quota(),
-        }
+        self.respond(head, &Refused::by(rule, plan, decision, cost))
     }
 }
 

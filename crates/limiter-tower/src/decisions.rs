@@ -48,8 +48,8 @@ pub struct PolicyDecision {
 }
 
 impl PolicyDecision {
-    /// Returns the refusal of a request by an enforced rule, whose key is not blocked.
-    pub(crate) fn refused(rule: &Rule, plan: &Plan, decision: &Decision, cost: Cost) -> Self {
+    /// Returns the decision of an enforced rule that charges at once, on a key that is not blocked.
+    pub(crate) fn of(rule: &Rule, plan: &Plan, decision: &Decision, cost: Cost) -> Self {
         Self {
             rule: Arc::clone(&rule.spec().live.name),
             plan: plan.clone(),

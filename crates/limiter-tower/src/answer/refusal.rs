@@ -3,7 +3,7 @@
 use std::{borrow::Cow, error, fmt, ops::Deref, time::Duration};
 
 use http::StatusCode;
-use limiter_core::{Decision, Policy};
+use limiter_core::{Cost, Decision, Policy};
 
 use super::Protocol;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     key::{Head, MissingKey},
     observe::Outcome,
     plan::Plan,
-    rule::Disclosure,
+    rule::{Disclosure, Rule},
 };
 
 /// Why a request is not admitted.
@@ -81,6 +81,12 @@ impl Reason {
 impl Refused {
     pub(crate) fn new(plan: impl Into<Option<Plan>>, reason: Reason) -> Self {
         Self(Box::new(Inner { plan: plan.into(), reason }))
+    }
+
+    /// Returns the refusal by an enforced rule, whose key is not blocked.
+    pub(crate) fn by(rule: &Rule, plan: &Plan, decision: &Decision, cost: Cost) -> Self {
+        let decided = PolicyDecision::of(rule, plan, decision, cost);
+        Self::new(plan.clone(), Reason::Quota(std::iter::once(decided).collect()))
     }
 
     /// Returns the refusal by these decisions, `None` if there are none.

@@ -9,7 +9,7 @@ use limiter_core::{Cost, Decision};
 use super::{config::Config, decide::Ask, gate};
 use crate::{
     answer::{Headers, ResponseFields, insert, is_of_layer, watch},
-    decisions::{Decisions, Reported, is_public},
+    decisions::{Decisions, PolicyDecision, Reported, is_public},
     head::ResponseHead,
     plan::Plan,
     rule::Rule,
@@ -30,7 +30,8 @@ struct Rest {
     decisions: Decisions,
     /// Whether handlers and outer layers see the decisions.
     shows_decisions: bool,
-    charge: Charge,
+    /// `None` if nothing was charged that may be settled or refunded.
+    charge: Option<Charge>,
     /// Whether handlers get the charge.
     is_chargeable: bool,
     /// Whether the response matters to a rule.
@@ -55,7 +56,7 @@ impl After {
             Box::new(Rest {
                 decisions,
                 shows_decisions: config.common.has_decisions,
-                charge: Charge::new(charges.collect()),
+                charge: Some(Charge::new(charges.collect())),
                 is_chargeable: config.is_chargeable,
                 settles,
                 headers: config.common.answers.headers,
@@ -64,7 +65,7 @@ impl After {
         Self { fields, rest }
     }
 
-    /// Returns the same for an admission by the only rule, without copies of plan and decision: no handler can read them.
+    /// Returns the same for an admission by the only rule, with copies of plan and decision only if handlers read them.
     pub(super) fn plain(
         config: &Config,
         rule: &Rule,
@@ -72,11 +73,22 @@ impl After {
         decision: &Decision,
         cost: Cost,
     ) -> Self {
-        if !is_public(rule.spec().disclosure, false, decision) {
-            return Self::default();
-        }
+        let headers = config.common.answers.headers;
         let reported = Reported { plan, decision, cost, charged: cost.get() };
-        Self { fields: config.common.answers.headers.fields_of(reported), rest: None }
+        let is_public = is_public(rule.spec().disclosure, false, decision);
+        let fields = if is_public { headers.fields_of(reported) } else { None };
+        let rest = config.common.has_decisions.then(|| {
+            let decided = PolicyDecision::of(rule, plan, decision, cost);
+            Box::new(Rest {
+                decisions: iter::once(decided).collect(),
+                shows_decisions: true,
+                charge: None,
+                is_chargeable: false,
+                settles: false,
+                headers,
+            })
+        });
+        Self { fields, rest }
     }
 
     /// Settles the charge, and adds what clients and outer layers may read.
@@ -107,15 +119,15 @@ impl gate::After for After {
         if rest.shows_decisions {
             insert(rest.decisions.clone(), extensions);
         }
-        if rest.is_chargeable {
-            rest.charge.set_outer(extensions.get());
-            extensions.insert(rest.charge.clone());
+        if let Some(charge) = rest.charge.as_mut().filter(|_| rest.is_chargeable) {
+            charge.set_outer(extensions.get());
+            extensions.insert(charge.clone());
         }
     }
 
     fn undo(&self) {
-        if let Some(rest) = &self.rest {
-            rest.charge.refund();
+        if let Some(charge) = self.rest.as_ref().and_then(|rest| rest.charge.as_ref()) {
+            charge.refund();
         }
     }
 
@@ -129,6 +141,7 @@ impl Rest {
     fn settle(&mut self, response: ResponseHead<'_>) -> bool {
         let Self { charge, decisions, .. } = self;
         let mut is_settled = false;
+        let Some(charge) = charge else { return false };
         charge.settle(response, |rule, kept| {
             decisions.settle(rule, kept);
             is_settled = true;

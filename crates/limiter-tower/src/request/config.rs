@@ -14,7 +14,7 @@ pub(crate) struct Config {
     pub(super) common: Common<Rule>,
     /// Whether handlers get a `Charge`.
     pub(super) is_chargeable: bool,
-    /// The plan of the only rule, if nothing follows from its decision but fields or a refusal.
+    /// The plan of the only rule, if nothing follows from its decision but fields, decisions in the extensions or a refusal.
     pub(super) fast: Option<Plan>,
 }
 
@@ -39,11 +39,9 @@ impl Config {
 
     /// Returns the configuration with what follows from its settings.
     pub(super) fn finished(self) -> Self {
-        let Common { rules, skip, has_decisions, .. } = &self.common;
+        let Common { rules, skip, .. } = &self.common;
         let fast = match &**rules {
-            [rule] if skip.is_none() && !has_decisions && !self.is_chargeable => {
-                rule.fast_plan().cloned()
-            }
+            [rule] if skip.is_none() && !self.is_chargeable => rule.fast_plan().cloned(),
             _ => None,
         };
         Self { fast, ..self }

@@ -14,7 +14,7 @@ use super::{
     decide::Question,
     gate::{Deciding, Gate, Respond, Verdict},
 };
-use crate::key::Head;
+use crate::{answer::Refused, key::Head};
 
 /// How the services of a [`RateLimitLayer`](crate::RateLimitLayer) decide.
 pub struct Rates<M> {
@@ -60,6 +60,10 @@ impl<M> Gate for Rates<M> {
         let (decision, cost) = rule.check_fast(plan, head)?;
         if decision.is_admitted() {
             return Some(Verdict::Forward(After::plain(config, rule, plan, &decision, cost)));
+        }
+        if config.common.has_decisions {
+            let refused = Refused::by(rule, plan, &spread(decision), cost);
+            return Some(Verdict::Answer(config.common.refuse(&refused, head)));
         }
         let answered = config.common.answers.refuse_by(rule, plan, &spread(decision), cost, head);
         Some(Verdict::Answer(answered))
