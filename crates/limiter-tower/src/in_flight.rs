@@ -7,9 +7,9 @@
 
 mod age;
 mod ask;
-mod body;
+pub(crate) mod body;
 mod enter;
-mod gate;
+pub(crate) mod gate;
 mod hold;
 mod layer;
 mod operate;
@@ -29,9 +29,7 @@ use limiter_core::{Clock, InFlightLimiter, Key, OnStoreFailure, SystemClock};
 
 use self::age::Ages;
 pub use self::{
-    body::HeldBody,
     enter::Enter,
-    gate::InFlightGate,
     hold::{HoldGuard, RequestPermit},
     layer::InFlightLayer,
     watch::PermitLost,

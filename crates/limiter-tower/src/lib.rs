@@ -121,7 +121,7 @@ pub mod refusal {
 /// The services that the layers make, their futures and bodies.
 pub mod service {
     pub use crate::{
-        in_flight::{HeldBody, InFlightGate},
+        in_flight::{body::HeldBody, gate::InFlightGate},
         request::{
             body::FromRefusal,
             future::ResponseFuture,
