@@ -39,11 +39,13 @@ impl OutageLog {
         let (node, fault) = cause.clone();
         let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
         self.failing.store(true, Relaxed);
-        // A call is not sent because others failed, for example while the circuit breaker is open.
+        // A call is not sent because others failed, for example while the circuit breaker is open; or because this process
+        // is busy, which explains no outage that has begun.
         let is_known = |(other, damper): (&Cause, &Damper)| {
             *other != cause && other.0 == node && damper.failing
         };
-        if fault == Some(Fault::NotSent) && dampers.iter().any(is_known) {
+        let is_of_client = matches!(fault, Some(Fault::NotSent | Fault::NoTime));
+        if is_of_client && dampers.iter().any(is_known) {
             return;
         }
         let is_logged = dampers.entry(cause).or_default().begins(self.clock.now());

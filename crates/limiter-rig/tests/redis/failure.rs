@@ -160,7 +160,12 @@ async fn a_slow_start_is_logged_once() {
             let _ = limiter.check("key").await;
             sleep(Duration::from_millis(5)).await;
         }
-        let count = |level: &str| log.lines().iter().filter(|line| line.starts_with(level)).count();
+        // A busy machine may leave a check no time before the outage has a cause, which is another line.
+        let is_busy = |line: &&String| line.contains("no time was left");
+        let count = |level: &str| {
+            let lines = log.lines();
+            lines.iter().filter(|line| line.starts_with(level) && !is_busy(line)).count()
+        };
         assert_eq!((count("WARN"), count("INFO")), (1, 0), "{:#?}", log.lines());
         servers.iter().for_each(|server| server.resume());
         let _ = recover(&limiter).await;
