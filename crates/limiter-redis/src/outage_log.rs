@@ -39,13 +39,11 @@ impl OutageLog {
         let (node, fault) = cause.clone();
         let mut dampers = self.dampers.lock().unwrap_or_else(PoisonError::into_inner);
         self.failing.store(true, Relaxed);
-        // A call is not sent because others failed, for example while the circuit breaker is open; or because this process
-        // is busy, which explains no outage that has begun.
+        // A call is not sent because others failed, for example while the circuit breaker is open.
         let is_known = |(other, damper): (&Cause, &Damper)| {
             *other != cause && other.0 == node && damper.failing
         };
-        let is_of_client = matches!(fault, Some(Fault::NotSent | Fault::NoTime));
-        if is_of_client && dampers.iter().any(is_known) {
+        if fault == Some(Fault::NotSent) && dampers.iter().any(is_known) {
             return;
         }
         let is_logged = dampers.entry(cause).or_default().begins(self.clock.now());
