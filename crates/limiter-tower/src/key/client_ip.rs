@@ -60,7 +60,8 @@ use super::{Head, KeyExtractor, KeySource, MissingKey};
 /// IPv4 address. IPv6 addresses are counted by their [prefix](Self::ipv6_prefix) of 64 bits, because
 /// a client usually has all addresses of such a network. Behind a translator (NAT64, SIIT) with the
 /// well-known prefix, `64:ff9b::192.0.2.1` counts as 192.0.2.1; for a prefix of the network's own, set
-/// 128 bits.
+/// 128 bits. By 6to4 (RFC 3056), each IPv4 address has 65,536 such networks, so `2002:c000:201::1` counts as
+/// 192.0.2.1, too.
 ///
 /// # The peer
 ///
@@ -233,7 +234,7 @@ impl ClientIp {
     /// Returns the client's full address, without port and zone, for example to exempt some
     /// [`Networks`].
     ///
-    /// It is never an IPv4 address mapped into IPv6. One that was translated (`64:ff9b::/96`) is the
+    /// It is never an IPv4 address mapped into IPv6. One that was translated (`64:ff9b::/96`), or of 6to4, is the
     /// IPv6 address.
     ///
     /// # Errors
@@ -300,11 +301,13 @@ impl KeyExtractor for ClientIp {
 }
 
 /// Returns the address of an IPv4 client that a translator represents under the well-known prefix
-/// `64:ff9b::/96` (RFC 6052, section 2.1).
+/// `64:ff9b::/96` (RFC 6052, section 2.1), or that has the networks `2002:V4ADDR::/48` by 6to4 (RFC 3056, section 2).
 fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    const PREFIX: u128 = 0x0064_ff9b << 96;
-    let [.., a, b, c, d] = address.octets();
-    (address.to_bits() & mask(96) == PREFIX).then_some(Ipv4Addr::new(a, b, c, d))
+    match address.octets() {
+        [0x00, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d]
+        | [0x20, 0x02, a, b, c, d, ..] => Some(Ipv4Addr::new(a, b, c, d)),
+        _ => None,
+    }
 }
 
 /// Returns the mask of the first `bits` of 128.

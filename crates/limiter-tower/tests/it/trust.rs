@@ -158,13 +158,18 @@ async fn a_client_that_disconnects_while_it_waits_charges_nothing_else() {
 /// A translator gives each IPv4 client an address in one network of 96 bits, so a prefix of 64 bits would
 /// count all of them under one key.
 #[tokio::test]
-async fn clients_behind_nat64_are_counted_by_their_ipv4_address() {
+async fn clients_behind_nat64_and_by_6to4_are_counted_by_their_ipv4_address() {
     let service = per_address(limiter(Quota::per_hour(1)).0).layer(service_fn(hello));
     for (address, status) in [
         ("64:ff9b::198.51.100.1", 200),
         ("64:ff9b::198.51.100.2", 200),
         ("64:ff9b::198.51.100.1", 429),
         ("198.51.100.1", 429),
+        // Each IPv4 address has 65,536 networks of 64 bits by 6to4.
+        ("2002:c633:6405:1::1", 200),
+        ("2002:c633:6405:2::1", 429),
+        ("198.51.100.5", 429),
+        ("2003:c633:6405:2::1", 200),
         // Outside of the well-known prefix the first 64 bits count.
         ("64:ff9b:0:1::198.51.100.1", 200),
         ("64:ff9b:0:1::198.51.100.9", 429),
