@@ -51,6 +51,7 @@ macro_rules! pages {
         /// [`KeySource`]: crate::key::KeySource
         /// [`ManualClock`]: limiter_core::ManualClock
         /// [`MatchedPathKey`]: crate::key::MatchedPathKey
+        /// [measured]: limiter_core::guide::in_flight
         /// [`Mode::sample`]: crate::rule::Mode::sample
         /// [`Mode::SHADOW`]: crate::rule::Mode::SHADOW
         /// [`next_wake`]: limiter_core::ManualClock::next_wake
