@@ -298,7 +298,7 @@ async fn a_slower_pace_after_each_response_gives_no_new_burst() {
 }
 
 /// Names and values of which servers make their fields, and others.
-fn any_fields() -> impl Strategy<Value = Vec<(String, String)>> {
+pub(crate) fn any_fields() -> impl Strategy<Value = Vec<(String, String)>> {
     let names = vec![
         "age",
         "date",
@@ -335,37 +335,4 @@ fn any_fields() -> impl Strategy<Value = Vec<(String, String)>> {
         "[ -~]{0,40}",
     ];
     vec((select(names).prop_map(str::to_owned), value), 0..6)
-}
-
-proptest! {
-    /// Whatever a server sends, the next request is sent within the longest pause, and no sooner than
-    /// the limiter's own pace.
-    #[test]
-    fn no_fields_stop_a_client_for_longer_than_the_longest_pause(
-        fields in any_fields(),
-        status in select(vec![200, 403, 429, 503]),
-    ) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap();
-        runtime.block_on(async move {
-            let log = Log::default();
-            let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
-            let layer = layer.longest_pause(Duration::from_secs(30)).within(Duration::from_secs(300));
-            let client = client(&layer, &log, move |_| {
-                let fields: Vec<_> =
-                    fields.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-                response(status, &fields)
-            });
-            let start = Instant::now();
-            send_all(&client, "a.example", 3).await;
-            let sent = log.since(start);
-            for pair in sent.windows(2) {
-                let gap = pair[1] - pair[0];
-                assert!(gap >= Duration::from_millis(99) && gap < Duration::from_secs(70), "{gap:?}");
-            }
-        });
-    }
 }
