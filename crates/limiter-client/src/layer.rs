@@ -205,7 +205,7 @@ impl ThrottleLayer {
     /// Sets what follows if the limiter's store fails. By default, the request is sent without a permit, at the last pace
     /// of its host, which this process keeps: an outage of the store is neither an outage of the client nor a flood for the
     /// host. Other processes do the same, so the host may receive as many times the pace as there are processes. With
-    /// [`OnStoreFailure::Deny`], the request fails with [`ThrottleError::Store`](crate::ThrottleError::Store).
+    /// [`OnStoreFailure::Deny`], the request fails with [`NotSent::Store`](crate::NotSent::Store).
     #[must_use]
     pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
         self.set(|settings| settings.on_store_failure = choice)
