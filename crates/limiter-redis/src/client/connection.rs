@@ -173,8 +173,11 @@ impl Connection {
             loop {
                 connection.0.connected(left()).await;
                 let tried = match connection.ping(left()).await {
-                    Ok(()) if !left().is_zero() => connection.probe(left()).await,
-                    pinged => pinged,
+                    Ok(()) if left().is_zero() => {
+                        Err(CallError::new(Fault::NoTime, "no time was left to try the scripts"))
+                    }
+                    Ok(()) => connection.probe(left()).await,
+                    failed => failed,
                 };
                 match tried {
                     Err(error) if !left().is_zero() => {
