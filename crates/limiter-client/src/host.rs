@@ -248,7 +248,8 @@ impl Flight<'_> {
         self.give_up(Some(failure));
     }
 
-    fn give_up(self, failure: Option<String>) {
+    /// Follows what says nothing of the host's limits: an error, or a response of another host or from a cache.
+    pub(crate) fn give_up(self, failure: Option<String>) {
         if self.host.state().give_up(self.sent_at, failure) {
             self.host.changed.notify_waiters();
         }

@@ -113,11 +113,13 @@ where
     match (Advice::read(&head, &settings), other_host(&uri, &head.extensions)) {
         (None, _) => flight.ignore(),
         (Some(advice), None) => flight.learn(&advice, &settings),
-        // A closure can't be asked about a request that this layer has not seen.
-        (Some(_), Some(_)) if settings.host.is_some() => {}
         (Some(advice), Some(other)) => {
-            let other = hosts.get(&other, || (settings.limiter)());
-            other.learn(flight.sent_at, false, &advice, &settings);
+            // A closure can't be asked about a request that this layer has not seen.
+            if settings.host.is_none() {
+                let other = hosts.get(&other, || (settings.limiter)());
+                other.learn(flight.sent_at, false, &advice, &settings);
+            }
+            flight.give_up(None);
         }
     }
     Ok(Response::from_parts(head, body))

@@ -152,7 +152,7 @@ impl State {
         !std::mem::replace(&mut self.is_known, true)
     }
 
-    /// Follows an error, or a response from a cache, neither of which says anything of the host's limits.
+    /// Follows an error, or a response of another host or from a cache: none says anything of the host's limits.
     pub(crate) fn give_up(&mut self, sent_at: Instant, failure: Option<String>) -> bool {
         self.window.give_up(sent_at);
         self.ended(failure)

@@ -58,7 +58,7 @@ pub(crate) struct Auditor {
     pub(crate) found: Vec<(Subject, String)>,
 }
 
-/// An admission, as it is told from others.
+/// What identifies an admission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
     subject: Subject,

@@ -4,13 +4,13 @@ use std::{convert::Infallible, future::ready, time::Duration};
 
 use axum::Router;
 use http::{Request, Response, Uri};
-use limiter_client::{NotSent, ThrottleError};
+use limiter_client::{NotSent, ThrottleError, ThrottleLayer};
 use limiter_core::{Policy, Quota};
 use tokio::{net::TcpListener, time::Instant};
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::follow_redirect::FollowRedirectLayer;
 
-use crate::{Body, layer, response, unlimited};
+use crate::{Body, layer, limiter, request_to, response, unlimited};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -57,6 +57,26 @@ async fn a_followed_redirect_teaches_the_host_that_answered() {
         assert_eq!(response.status(), status, "{uri}");
         assert_eq!(start.elapsed().as_secs(), seconds, "{uri}");
     }
+}
+
+/// A host that has only redirected is known after its first response: others go with the burst of the pace.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_redirects_is_known() {
+    let limiter = limiter(Quota::per_second(1).with_burst(10));
+    let layer = ThrottleLayer::with_limiter(limiter).unwrap();
+    let client = ServiceBuilder::new().layer(layer).layer(FollowRedirectLayer::new());
+    let client = client.service(service_fn(|request: Request<Body>| {
+        ready(Ok::<_, Infallible>(match request.uri().host().unwrap() {
+            "a.example" => response(302, &[("location", "http://b.example/")]),
+            _ => response(200, &[]),
+        }))
+    }));
+    let start = Instant::now();
+    for _ in 0..5 {
+        let response = client.clone().oneshot(request_to("a.example")).await.unwrap();
+        assert_eq!(response.status(), 200);
+    }
+    assert_eq!(start.elapsed().as_secs(), 0);
 }
 
 /// Returns the address of a server that responds like this to any path but `/`.

@@ -47,8 +47,8 @@ pub(crate) trait Operation: Send + Sized + 'static {
         true
     }
 
-    /// Returns what the reply to a call that was sent at `sent` means, `None` if it can't be one. It is no text, which is
-    /// the error of a command.
+    /// Reads the reply to a call that was sent at `sent`. Returns `None` if no script of this library replies so. A text,
+    /// which is the error of a command, was read before.
     fn read(&self, reply: &ScriptReply, sent: Timestamp) -> Option<Self::Output>;
 
     /// Brings what this process knows of the key up to date, before the caller gets the outcome. It `is_late` if the

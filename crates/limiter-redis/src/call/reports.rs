@@ -42,8 +42,8 @@ impl<C: ScriptClient> Sender<C> {
         drop(operating);
     }
 
-    /// Answers a request that is not sent: because the circuit breaker does not let it pass, or there is no time to send
-    /// it again. The error is then the cause for which it would be.
+    /// Sends the caller the error of a request that is not sent, because the circuit breaker is open, or not again, because no
+    /// time is left. The error is then that of the first call.
     pub(super) fn not_executed<O: Operation>(
         &self,
         mut request: Request<O>,

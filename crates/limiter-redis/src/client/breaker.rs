@@ -79,7 +79,7 @@ impl Breaker {
         may_pass.then(|| self.pass_always(now))
     }
 
-    /// Returns the permission for a call that is sent in any case. It is no probe.
+    /// Returns the permission for a call that is sent also while the breaker is open. It does not count as a probe.
     pub(crate) fn pass_always(&self, now: Timestamp) -> Pass {
         Pass { sent: now, replies: self.replies.load(Relaxed) }
     }

@@ -72,7 +72,7 @@ async fn a_thread_that_stalls_is_counted_and_reported_and_is_no_silence_of_the_s
         assert_eq!(limiter.counters().unavailable - before.unavailable, failed);
     }
     drop(end);
-    // It is no silence of the server.
+    // A busy runtime does not open the breaker.
     let _ = recover(&limiter).await;
     assert_eq!(limiter.counters().breaker_opened, before.breaker_opened);
     drop(limiter);
