@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{published, target_folder};
-use crate::{plots, simulate, test, tidy};
+use crate::{simulate, test, tidy};
 
 type Step = (&'static str, fn(&Shell) -> Result<()>);
 
@@ -14,7 +14,6 @@ type Step = (&'static str, fn(&Shell) -> Result<()>);
 const STEPS: &[Step] = &[
     ("fmt", fmt),
     ("tidy", |shell| tidy::run(shell, &[])),
-    ("plots", |shell| plots::run(shell, &["--check"])),
     ("package", package),
     ("clippy", clippy),
     ("apart", apart),

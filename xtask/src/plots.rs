@@ -131,6 +131,14 @@ fn compact(svg: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace;
+
+    #[test]
+    fn each_algorithm_has_its_picture_under_the_same_traffic() {
+        let shell = Shell::new().unwrap();
+        shell.change_dir(workspace::ROOT);
+        run(&shell, &["--check"]).unwrap();
+    }
 
     #[test]
     fn lines_that_look_alike_are_one_path() {

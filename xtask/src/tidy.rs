@@ -7,14 +7,21 @@ mod algorithm;
 mod circle;
 mod file;
 mod link;
+mod proof;
 
 use std::fs;
 
 use anyhow::{Result, ensure};
 use xshell::{Shell, cmd};
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 5] =
-    [file::short, file::included, algorithm::pure, circle::has_no_circles, link::resolves];
+const RULES: [fn(&Tree) -> Vec<Finding>; 6] = [
+    file::short,
+    file::included,
+    algorithm::pure,
+    circle::has_no_circles,
+    link::resolves,
+    proof::names_tests,
+];
 
 /// A file of the repository, its path relative to the root.
 struct File {

@@ -111,7 +111,7 @@ fn prose(file: &File) -> Vec<(usize, &str)> {
 }
 
 /// The path from the root that `target` means in the file at `path`.
-fn resolve(path: &str, target: &str) -> String {
+pub(super) fn resolve(path: &str, target: &str) -> String {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
     for part in target.split('/') {
