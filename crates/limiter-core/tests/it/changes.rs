@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
+use limiter_core::{Algorithm, Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
 use limiter_test::subject::{Bare, Operations, Subject};
 
 use crate::wall_clock::WallClock;
@@ -214,20 +214,32 @@ fn a_refusal_forgets_no_window_that_the_clock_steps_back_into() {
     }
 }
 
-/// Times later than 109 years were read as one moment: every key was locked, and said 1 s.
+/// Times later than 109 years were read as one moment. A clock that was set to Unix time after the limiter was made locked
+/// keys for good, and one that showed its zero for a moment cost decades.
 #[test]
-fn a_clock_may_be_centuries_old() {
-    const CENTURY: u64 = 100 * 365 * 86_400;
+fn a_clock_may_start_anywhere_and_step_by_decades() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    const DECADES: u64 = 60 * 365 * 86_400;
+    let both = Cost::of(2);
     let loose = "sub-windows 2 slots loose".to_owned();
     for algorithm in Algorithm::one_of_each().map(|it| it.to_string()).chain([loose]) {
-        for now in [CENTURY, 2 * CENTURY, 5 * CENTURY] {
-            let (limiter, clock) = limiter(&format!("1/s by {algorithm}"));
-            clock.set(seconds(now));
-            for _ in 0..3 {
-                assert!(limiter.check("key").is_admitted(), "{algorithm} at {now}");
-                let wait = limiter.check("key").retry_after().unwrap();
-                assert!(wait <= 2 * SECOND, "{algorithm} at {now}");
-                clock.advance(wait);
+        for (start, then) in [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2), (8, 9), (9, 8)] {
+            let case = format!("{algorithm}, {start} to {then}");
+            let (limiter, clock) = limiter(&format!("2/h by {algorithm}"));
+            // Back at the start, too.
+            let moments = [start, then, start].map(|it| seconds(it * DECADES));
+            for (visit, moment) in moments.into_iter().enumerate() {
+                let is_later = visit == 0 || moment > clock.now();
+                clock.set(moment);
+                // A step ahead recovers the key; a step back costs it one recovery.
+                assert_eq!(limiter.peek("key").remaining(), if is_later { 2 } else { 0 }, "{case}");
+                for _ in 0..3 {
+                    let wait = limiter.check_n("key", both).retry_after().unwrap();
+                    assert!(wait <= 2 * HOUR, "{case}: {wait:?}");
+                    clock.advance(wait);
+                    assert!(wait.is_zero() || limiter.check_n("key", both).is_admitted(), "{case}");
+                    assert!(!limiter.check("key").is_admitted(), "{case}");
+                }
             }
         }
     }
@@ -260,37 +272,6 @@ fn waits_are_exact_at_the_highest_rates() {
     assert!(!limiter.check("key").is_admitted());
     clock.set(Timestamp::from_nanos(2_234_567_891));
     assert!(limiter.check_n("key", Cost::of(4_999_999)).is_admitted());
-}
-
-/// A clock that was set to Unix time after the limiter was made locked GCRA's keys for good.
-#[test]
-fn a_clock_may_be_set_decades_ahead() {
-    for algorithm in Algorithm::one_of_each() {
-        let (limiter, clock) = limiter(&format!("1/s by {algorithm}"));
-        assert!(limiter.check("key").is_admitted());
-        clock.set(seconds(1_790_000_000));
-        for _ in 0..3 {
-            assert!(limiter.check("key").is_admitted(), "{algorithm}");
-            assert!(!limiter.check("key").is_admitted(), "{algorithm}");
-            clock.advance(2 * SECOND);
-        }
-    }
-}
-
-/// A clock that shows its zero for a moment must not cost decades.
-#[test]
-fn a_clock_may_be_set_back_by_decades_for_a_moment() {
-    let (limiter, clock) = limiter("1/s");
-    clock.set(seconds(1_790_000_000));
-    assert!(limiter.check("key").is_admitted());
-    clock.set(Timestamp::ZERO);
-    assert_eq!(limiter.check("key").retry_after(), Some(SECOND));
-    clock.set(seconds(1_790_000_000));
-    for _ in 0..3 {
-        clock.advance(SECOND);
-        assert!(limiter.check("key").is_admitted());
-        assert!(!limiter.check("key").is_admitted());
-    }
 }
 
 /// Each charge over another quota's debt was dated at the beginning of its tick, so that two fast

@@ -98,37 +98,6 @@ fn a_handle_behind_the_trait_can_wait() {
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
 }
 
-#[test]
-fn waiters_are_served_in_order_and_those_that_leave_make_room() {
-    let (limiter, clock) = memory(policy("1/s"));
-    let key = Key::from("alice");
-    assert!(ready(limiter.check(&key)).is_admitted());
-    let join = || {
-        let mut answer = limiter.acquire(&key, Cost::ONE, None);
-        assert!(poll(&mut answer).is_pending());
-        answer
-    };
-    let (first, mut second, mut third) = (join(), join(), join());
-    // The fourth would have its turn after four seconds.
-    let too_late = limiter.acquire(&key, Cost::ONE, Some(Duration::from_secs(3)));
-    assert!(!block_on(too_late).unwrap().is_admitted());
-    drop(first);
-    clock.advance(Duration::from_secs(1));
-    assert!(!ready(limiter.check(&key)).is_admitted(), "a check overtakes");
-    assert!(poll(&mut third).is_pending());
-    let Poll::Ready(Ok(reservation)) = poll(&mut second) else { panic!("the second waits on") };
-    assert_eq!(reservation.delay(), Some(Duration::ZERO));
-    clock.advance(Duration::from_secs(1));
-    assert!(poll(&mut third).is_ready());
-}
-
-#[test]
-fn a_cost_that_never_fits_is_not_waited_for() {
-    let (limiter, _) = memory(policy("1/s"));
-    let never = block_on(limiter.acquire(&"alice".into(), Cost::of(2), None)).unwrap();
-    assert_eq!(never.decision().retry_after(), None);
-}
-
 /// The table was allocated by the first request, while other threads waited for it.
 #[test]
 fn a_limiter_in_memory_answers_without_allocating() {

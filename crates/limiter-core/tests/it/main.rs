@@ -30,3 +30,9 @@ mod usages;
 mod validation;
 mod waiting;
 mod wall_clock;
+
+/// Returns the rows of a table: a text on a line of its own, and below it what is expected of it.
+fn pairs(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut lines = table.lines().map(str::trim).filter(|line| !line.is_empty());
+    std::iter::from_fn(move || Some((lines.next()?, lines.next().unwrap())))
+}

@@ -8,8 +8,8 @@ use std::{
 };
 
 use limiter_core::{
-    Block, Blocks, Builder, Clock, Cost, Limiter, ManualClock, MemoryLimiter, Policy, Quota,
-    Reservation, Store, SystemClock, Timestamp,
+    Block, Blocks, Builder, Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Reservation,
+    Store, SystemClock, Timestamp,
 };
 
 fn limiter(capacity: usize) -> (MemoryLimiter<ManualClock>, ManualClock) {
@@ -24,102 +24,6 @@ fn limiter_of(policy: &str, capacity: usize) -> (MemoryLimiter<ManualClock>, Man
 }
 
 #[test]
-fn a_flood_of_keys_never_resets_a_debtor() {
-    let (limiter, _) = limiter(1_000);
-    for _ in 0..2 {
-        assert!(limiter.check("debtor").is_admitted());
-    }
-    for fresh in 0..100_000_u64 {
-        let _ = limiter.check(fresh);
-    }
-    assert!(!limiter.check("debtor").is_admitted());
-}
-
-#[test]
-fn no_key_of_a_flood_takes_more_than_its_limit() {
-    let (limiter, clock) = limiter(64);
-    let mut admitted = [0; 2_000];
-    for round in 0..4 {
-        for (key, admitted) in admitted.iter_mut().enumerate() {
-            let decision = limiter.check(key as u64);
-            *admitted += usize::from(decision.is_admitted());
-        }
-        // One permit recovers in the second half of the whole test.
-        clock.advance(Duration::from_secs(if round == 1 { 30 } else { 0 }));
-    }
-    assert!(admitted.iter().all(|&admitted| admitted <= 3), "{admitted:?}");
-}
-
-#[test]
-fn recovered_keys_make_room() {
-    // As few at a time as fit into any line of the table.
-    let (limiter, clock) = limiter(1);
-    for generation in 0..1_000_u64 {
-        for key in 0..2 {
-            let decision = limiter.check_n(generation * 2 + key, Cost::of(2));
-            assert!(decision.is_admitted(), "generation {generation}, key {key}");
-        }
-        clock.advance(Duration::from_secs(60));
-    }
-}
-
-#[test]
-fn a_full_table_makes_newcomers_wait_but_not_for_ever() {
-    let (limiter, clock) = limiter(1);
-    for key in 0..100_u64 {
-        let _ = limiter.check_n(key, Cost::of(2));
-    }
-    assert!(!limiter.check("newcomer").is_admitted());
-    clock.advance(Duration::from_secs(60));
-    assert!(limiter.check_n("newcomer", Cost::of(2)).is_admitted());
-}
-
-/// A key that was charged while its line was full once got a fresh state when a slot was free.
-#[test]
-fn keys_that_compete_for_few_slots_stay_within_their_limits() {
-    for policy in ["2/min", "2/min by fixed-window", "2/min by sliding-log"] {
-        let (limiter, clock) = limiter_of(policy, 1);
-        let mut admitted = vec![Vec::new(); 64];
-        for second in 0..300_u64 {
-            for (key, admitted) in admitted.iter_mut().enumerate() {
-                if (second + key as u64).is_multiple_of(7)
-                    && limiter.check(key as u64).is_admitted()
-                {
-                    admitted.push(second);
-                }
-            }
-            clock.advance(Duration::from_secs(1));
-        }
-        // At most 3 a minute by GCRA, and 4 by a fixed window.
-        for (key, admitted) in admitted.iter().enumerate() {
-            let five_apart = admitted.iter().zip(admitted.iter().skip(4));
-            for (first, fifth) in five_apart {
-                assert!(fifth - first >= 60, "key {key} at {admitted:?} by {policy}");
-            }
-        }
-    }
-}
-
-/// Debts from before a step back once kept newcomers out until the clock had caught up.
-#[test]
-fn a_clock_that_steps_back_keeps_a_newcomer_out_for_one_recovery_at_most() {
-    for policy in ["2/min", "2/min by fixed-window", "2/min by sliding-log"] {
-        let (limiter, clock) = limiter_of(policy, 1);
-        clock.advance(Duration::from_secs(86_400));
-        let both = Cost::of(2);
-        for key in 0..64_u64 {
-            let _ = limiter.check_n(key, both);
-        }
-        clock.set(Timestamp::ZERO);
-        let wait = limiter.check_n("newcomer", both).retry_after().unwrap();
-        // The span and the horizon of a minute each, and a part of 512 for rounding.
-        assert!(wait <= Duration::from_millis(120_300), "{policy}: {wait:?}");
-        clock.advance(wait);
-        assert!(limiter.check_n("newcomer", both).is_admitted(), "{policy}");
-    }
-}
-
-#[test]
 fn an_invalid_capacity_is_refused() {
     let builder = || MemoryLimiter::builder(Policy::gcra("test", Quota::per_minute(2)));
     for capacity in [0, Builder::MAX_CAPACITY + 1, usize::MAX] {
@@ -131,19 +35,6 @@ fn an_invalid_capacity_is_refused() {
         let error = builder().entries_per_key(entries).build().unwrap_err();
         let message = format!("invalid entries per key \"{entries}\": use 1 to 1000000");
         assert_eq!(error.to_string(), message);
-    }
-}
-
-#[test]
-fn a_clock_may_start_anywhere() {
-    for start in [0, 1_790_000_000_000_000_000, 3_400_000_000_000_000_000] {
-        let (limiter, clock) = limiter(16);
-        clock.set(Timestamp::from_nanos(start));
-        let all = Cost::of(2);
-        assert!(limiter.check_n("key", all).is_admitted());
-        assert!(!limiter.check("key").is_admitted());
-        clock.advance(Duration::from_secs(60));
-        assert!(limiter.check_n("key", all).is_admitted(), "a start at {start}");
     }
 }
 
@@ -228,14 +119,6 @@ fn the_end_of_time_admits_no_more_than_the_burst() {
     clock.set(Timestamp::MAX);
     assert!(limiter.check_n("key", Cost::of(2)).is_admitted());
     assert!(!limiter.check("key").is_admitted());
-}
-
-#[test]
-fn a_check_in_memory_is_ready_at_once() {
-    let (limiter, _) = limiter(64);
-    let mut check = Limiter::check(&limiter, &"key".into());
-    assert!(check.take_ready().unwrap().unwrap().is_admitted());
-    assert!(check.take_ready().is_none());
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use limiter_core::{Algorithm, ErrorKind, Policy, Quota, Slots};
 use proptest::prelude::*;
 
+use crate::pairs;
+
 const ALGORITHMS: &str = "use gcra, token-bucket, leaky-bucket, leaky-queue depth N, fixed-window, \
                           aligned-window, sub-windows N slots [loose] [paced], sliding-counter or \
                           sliding-log";
@@ -219,84 +221,44 @@ fn limits_are_read_and_print_in_shortest_form() {
 
 #[test]
 fn invalid_limits_are_refused_by_the_part_that_is_wrong() {
-    let rows = [
-        (
-            "100/fortnight by gcra",
-            ErrorKind::InvalidQuota,
-            "invalid limit \"100/fortnight by gcra\": \"fortnight\" is not a time; use a whole \
-             number and one of ms, s, min, h or d, as in 90s or 500ms",
-        ),
-        (
-            "by gcra",
-            ErrorKind::InvalidQuota,
-            "invalid limit \"by gcra\": it has no \"/\"; write permits per time, as in 100/min",
-        ),
-        (
-            "5/s by",
-            ErrorKind::InvalidQuota,
-            "invalid limit \"5/s by\": \"by\" has no value; add one, or remove it",
-        ),
-        (
-            "5/s burst by gcra",
-            ErrorKind::InvalidQuota,
-            "invalid limit \"5/s burst by gcra\": \"burst\" has no value; add one, or remove it",
-        ),
-        (
-            "5/s horizon",
-            ErrorKind::InvalidQuota,
-            "invalid limit \"5/s horizon\": \"horizon\" has no value; add one, or remove it",
-        ),
-        (
-            "5/s horizon 1.5s",
-            ErrorKind::InvalidQuota,
-            "invalid limit \"5/s horizon 1.5s\": \"1.5s\" is not a time; use a whole number and \
-             one of ms, s, min, h or d, as in 90s or 500ms",
-        ),
-        (
-            "5/s horizon 90s more",
-            ErrorKind::InvalidQuota,
-            "invalid limit \"5/s horizon 90s more\": unexpected \"more\"; use burst, horizon or by",
-        ),
-        (
-            "5/s horizon 1831d",
-            ErrorKind::InvalidSetting,
-            "invalid horizon \"1831d\" for \"api\": use at most 1,830 days",
-        ),
-        (
-            "5/s horizon 5s by leaky-queue depth 5",
-            ErrorKind::InvalidSetting,
-            "invalid horizon \"5s\" for \"api\": the depth of a leaky queue is its horizon; set the \
-             depth",
-        ),
-        (
-            "100/min by gcra by gcra",
-            ErrorKind::InvalidQuota,
-            "invalid limit \"100/min by gcra by gcra\": \"by\" is given twice; use it once",
-        ),
-        (
-            "100/min burst 20 by sliding-log",
-            ErrorKind::InvalidQuota,
-            "invalid quota \"100/min burst 20\": sliding-log has no burst of its own; leave the \
-             burst out",
-        ),
-        (
-            "100/min gcra",
-            ErrorKind::InvalidQuota,
-            "invalid limit \"100/min gcra\": unexpected \"gcra\"; use burst, horizon or by",
-        ),
-        (
-            "5/s by leaky-queue depth 18446744073709551616",
-            ErrorKind::InvalidQuota,
-            "invalid quota \"5/s\": a depth of 18446744073709551615 takes longer than 1,830 days; \
-             lower it",
-        ),
-    ];
-    for (text, kind, message) in rows {
+    for (text, message) in pairs(INVALID_LIMITS) {
         let error = Policy::parse("api", text).unwrap_err();
+        let is_setting = message.starts_with("invalid horizon");
+        let kind = if is_setting { ErrorKind::InvalidSetting } else { ErrorKind::InvalidQuota };
         assert_eq!((error.kind(), error.to_string().as_str()), (kind, message));
     }
     assert_eq!(Policy::parse("", "1/s").unwrap_err().kind(), ErrorKind::InvalidName);
 }
+
+/// A limit, and below it the error.
+const INVALID_LIMITS: &str = r#"
+100/fortnight by gcra
+    invalid limit "100/fortnight by gcra": "fortnight" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms
+by gcra
+    invalid limit "by gcra": it has no "/"; write permits per time, as in 100/min
+5/s by
+    invalid limit "5/s by": "by" has no value; add one, or remove it
+5/s burst by gcra
+    invalid limit "5/s burst by gcra": "burst" has no value; add one, or remove it
+5/s horizon
+    invalid limit "5/s horizon": "horizon" has no value; add one, or remove it
+5/s horizon 1.5s
+    invalid limit "5/s horizon 1.5s": "1.5s" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms
+5/s horizon 90s more
+    invalid limit "5/s horizon 90s more": unexpected "more"; use burst, horizon or by
+5/s horizon 1831d
+    invalid horizon "1831d" for "api": use at most 1,830 days
+5/s horizon 5s by leaky-queue depth 5
+    invalid horizon "5s" for "api": the depth of a leaky queue is its horizon; set the depth
+100/min by gcra by gcra
+    invalid limit "100/min by gcra by gcra": "by" is given twice; use it once
+100/min burst 20 by sliding-log
+    invalid quota "100/min burst 20": sliding-log has no burst of its own; leave the burst out
+100/min gcra
+    invalid limit "100/min gcra": unexpected "gcra"; use burst, horizon or by
+5/s by leaky-queue depth 18446744073709551616
+    invalid quota "5/s": a depth of 18446744073709551615 takes longer than 1,830 days; lower it
+"#;
 
 /// A message quotes at most 80 characters of a text, however long the text is.
 #[test]

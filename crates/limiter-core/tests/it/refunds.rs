@@ -32,59 +32,6 @@ fn take_of(limiter: &Limiter, key: &str, permits: u64) -> Option<Receipt> {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The mark of a charge is too late once an earlier charge was given back, because the state has
-/// moved. The second charge had drained by then, and was returned all the same.
-#[test]
-fn a_refund_after_another_gives_back_no_more_than_is_left() {
-    let (limiter, clock) = limiter("1/s burst 2");
-    let first = take(&limiter, 2).unwrap();
-    clock.advance(SECOND);
-    let second = take(&limiter, 1).unwrap();
-    assert_eq!(limiter.refund(first), 1);
-    clock.advance(SECOND);
-    assert!(take(&limiter, 2).is_some());
-    limiter.refund(second);
-    // Three within two seconds, of which one was returned: the rate gives the third.
-    let admitted = u64::from(take(&limiter, 1).is_some());
-    assert!(admitted <= 1 && take(&limiter, 1).is_none());
-}
-
-/// A refund behind which something was reserved gave back nothing at all, because it would have had
-/// to move the reservation.
-#[test]
-fn a_refund_before_a_reservation_gives_back_what_keeps_its_moment() {
-    let (limiter, _) = limiter("1/s burst 10");
-    let first = take(&limiter, 10).unwrap();
-    let behind = limiter.reserve("key", Cost::of(5), 60 * SECOND);
-    assert_eq!(behind.delay(), Some(5 * SECOND));
-    assert_eq!(limiter.refund(first), 5);
-    assert_eq!(limiter.peek("key").reset_after(), 10 * SECOND);
-}
-
-/// Part of a reservation was returned before its moment, and then what was charged before it: 1,352 permits were
-/// admitted at one moment.
-#[test]
-fn a_reservation_is_refunded_whole_or_not_at_all_before_its_time() {
-    let (limiter, clock) = limiter("1000/s");
-    let first = take(&limiter, 1_000).unwrap();
-    let reserve = |within| limiter.reserve("key", Cost::of(1_000), within);
-    let behind = reserve(SECOND).into_receipt().unwrap();
-    assert_eq!(limiter.refund(behind.keep(352)), 0);
-    limiter.refund(first);
-    clock.advance(SECOND);
-    let mut admitted = 0;
-    while take(&limiter, 1).is_some() {
-        admitted += 1;
-    }
-    assert_eq!(admitted, 0, "beside the 1,000 that were reserved for now");
-    // As a whole it is returned.
-    let (limiter, _) = self::limiter("1000/s");
-    let _first = take(&limiter, 1_000).unwrap();
-    let behind = limiter.reserve("key", Cost::of(1_000), SECOND).into_receipt().unwrap();
-    assert_eq!(limiter.refund(behind), 1_000);
-    assert_eq!(limiter.peek("key").reset_after(), SECOND);
-}
-
 /// Several limits gave back a reservation in one limit and not in another.
 #[test]
 fn a_reservation_is_refunded_in_all_limits_or_in_none() {
@@ -199,16 +146,6 @@ fn a_refund_through_one_handle_counts_for_the_other() {
     }
 }
 
-/// A receipt counts by the quota that charged, whichever handle it is passed to.
-#[test]
-fn a_refund_through_another_handle_gives_back_by_its_own_quota() {
-    let (free, _) = limiter("10/min");
-    let premium = free.with_policy(&parse("100/min")).unwrap();
-    let receipt = take(&premium, 50).unwrap();
-    assert_eq!(free.refund(receipt), 50);
-    assert_eq!((premium.peek("key").remaining(), free.peek("key").remaining()), (100, 10));
-}
-
 #[test]
 fn a_receipt_gives_back_its_permits_also_after_another_quota_has_charged() {
     for (policy, other) in [
@@ -262,28 +199,6 @@ fn a_reset_of_one_key_costs_no_other_key_its_receipt() {
     }
 }
 
-/// A reservation that was given back left a fresh state, and the present window was forgotten.
-#[test]
-fn a_reservation_that_is_given_back_does_not_empty_the_present_window() {
-    for policy in
-        ["60/min by fixed-window", "60/min by aligned-window", "60/min by sliding-counter"]
-    {
-        for reserved in [1, 30, 60] {
-            let (limiter, _) = limiter(policy);
-            let mut admitted = 0;
-            for _ in 0..5 {
-                while take(&limiter, 1).is_some() {
-                    admitted += 1;
-                }
-                let later = limiter.reserve("key", Cost::of(reserved), 1_000 * SECOND);
-                // All 60 of a counter are beyond its horizon.
-                later.into_receipt().into_iter().for_each(|receipt| _ = limiter.refund(receipt));
-            }
-            assert_eq!(admitted, 60, "{policy}, {reserved} reserved");
-        }
-    }
-}
-
 /// After a reset, a receipt may give back later charges, but no more than it has.
 #[test]
 fn a_receipt_from_before_a_reset_gives_back_no_more_than_its_permits() {
@@ -328,28 +243,6 @@ fn a_refund_that_gives_back_nothing_forgets_no_window() {
     assert!(!limiter.check("key").is_admitted());
 }
 
-/// A reservation for the next window forgot the present one, so that its refund left the key locked until the
-/// next one began: for the rest of the day by `1000/d by aligned-window`.
-#[test]
-fn a_reservation_for_the_next_window_that_is_refunded_leaves_the_present_one() {
-    for algorithm in ["fixed-window", "aligned-window", "sliding-counter"] {
-        let (limiter, clock) = limiter(&format!("10/min by {algorithm} horizon 2min"));
-        clock.advance(4 * SECOND);
-        let first = take(&limiter, 5).unwrap();
-        let before = limiter.peek("key");
-        let reserve = |permits| limiter.reserve("key", Cost::of(permits), 120 * SECOND);
-        let next = reserve(6).into_receipt().unwrap();
-        assert_eq!(limiter.peek("key").remaining(), 0, "{algorithm}: it comes before others");
-        assert_eq!(limiter.refund(next), 6, "{algorithm}");
-        assert_eq!(limiter.peek("key"), before, "{algorithm}");
-        // The present window is as full as it was, no emptier.
-        let next = reserve(6).into_receipt().unwrap();
-        assert_eq!(limiter.refund(first), 5, "{algorithm}");
-        assert_eq!(limiter.refund(next), 6, "{algorithm}");
-        assert!(take(&limiter, 10).is_some() && take(&limiter, 1).is_none(), "{algorithm}");
-    }
-}
-
 #[test]
 fn reservations_for_several_windows_come_back_in_any_order() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -370,18 +263,4 @@ fn reservations_for_several_windows_come_back_in_any_order() {
             assert!(take(&limiter, 10).is_some(), "{algorithm}, {order:?}");
         }
     }
-}
-
-/// A refund of more than a burst, which only a charge in any case can have taken, counted each of its permits
-/// against what was reserved behind it: 13 came back, and 12 were used at once of a burst of 7.
-#[test]
-fn a_refund_of_more_than_a_burst_keeps_what_is_reserved_behind_it() {
-    let (limiter, clock) = limiter("7/7s horizon 30s");
-    let charged = limiter.charge("key", Cost::of(18)).into_receipt().unwrap();
-    let behind = limiter.reserve("key", Cost::of(5), 30 * SECOND);
-    assert_eq!(behind.delay(), Some(16 * SECOND));
-    assert_eq!(limiter.refund(charged), 2);
-    clock.advance(16 * SECOND);
-    // Two beside the five that were reserved for now.
-    assert!(take(&limiter, 2).is_some() && take(&limiter, 1).is_none());
 }

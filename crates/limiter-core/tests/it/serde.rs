@@ -3,6 +3,8 @@
 use limiter_core::{Algorithm, Cost, ErrorKind, Limit, Policies, Policy, Quota, Slots};
 use serde_json::json;
 
+use crate::pairs;
+
 const FILE: &str = r#"
 search = "100/min burst 20 horizon 5min"
 
@@ -178,135 +180,85 @@ fn an_error_reports_the_line_and_quotes_the_value() {
 
 #[test]
 fn invalid_files_are_refused_by_the_part_that_is_wrong() {
-    for (text, message) in REFUSED {
+    for (text, message) in pairs(REFUSED) {
         let error = serde_json::from_str::<Policies>(text).unwrap_err().to_string();
         let error = error.split(" at line ").next().unwrap();
-        assert_eq!(error, *message, "{text}");
+        assert_eq!(error, message, "{text}");
     }
 }
 
-const REFUSED: &[(&str, &str)] = &[
-    ("[]", "invalid type: sequence, expected a table of policies by name"),
-    (
-        r#"{"a": "5/fortnight"}"#,
-        r#""a": invalid limit "5/fortnight": "fortnight" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms"#,
-    ),
-    (
-        r#"{"a": 5}"#,
-        r#"invalid type: integer `5`, expected a limit such as "100/min burst 20", or a table, for "a""#,
-    ),
-    (r#"{"a": {}}"#, r#""a": it has no limit; add one, or remove the table"#),
-    (
-        r#"{"a": {"limit": 5}}"#,
-        r#"invalid type: integer `5`, expected a limit such as "100/min burst 20", or a table, for "a.limit""#,
-    ),
-    (
-        r#"{"a": {"limits": "5/s"}}"#,
-        r#""a.limits": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT"#,
-    ),
-    (
-        r#"{"a": {"tiers": {"t": "6/s"}}}"#,
-        r#""a.tiers.t": unknown policy "a"; add its limits before its tiers"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "tiers": {"t": {}}}}"#,
-        r#""a.tiers.t": it has no limit; add one, or remove the table"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "limt": {}}}"#,
-        r#""a.limt": it has no limit; add one, or remove the table"#,
-    ),
-    (r#"{"a": {"limits": {}}}"#, r#""a.limits": it has no limit; add one, or remove the table"#),
-    (
-        r#"{"a": {"limits": {"b": "5/s burst 6 by sliding-log"}}}"#,
-        r#""a.limits.b": invalid quota "5/s burst 6": sliding-log has no burst of its own; leave the burst out"#,
-    ),
-    (
-        r#"{"a": {"limits": {"": "5/s"}}}"#,
-        r#""a": invalid limit name "": use at least one character"#,
-    ),
-    (
-        r#"{"a": {"limits": {"b": "5/s", "c": "5/s"}}}"#,
-        r#""a": invalid policy "a": "b" and "c" are the same limit (5/s); leave one out"#,
-    ),
-    (
-        r#"{"a": {"limits": {"b": "5/s", "c": "9/d by"}}}"#,
-        r#""a.limits.c": invalid limit "9/d by": "by" has no value; add one, or remove it"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "tiers": {"": "6/s"}}}"#,
-        r#""a.tiers.": invalid policy name "": use at least one character"#,
-    ),
-    (
-        r#"{"a": {"limits": {"b": "5/s", "b": "60/min"}}}"#,
-        r#""a.limits.b" is given twice; remove one"#,
-    ),
-    (r#"{"a": {"limit": "5/s", "limit": "5/s"}}"#, r#""a.limit" is given twice; remove one"#),
-    (
-        r#"{"a": {"limit": "5/s", "limt": "5/s"}}"#,
-        r#""a.limt": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "name": "a"}}"#,
-        r#""a.name": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "tiers": "6/s"}}"#,
-        r#""a.tiers": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "tiers": {"a": "6/s"}}}"#,
-        r#""a.tiers.a": invalid tier "a": the policy or another tier has this name; rename the tier"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "tiers": {"t": "6/s", "t": "7/s"}}}"#,
-        r#""a.tiers.t" is given twice; remove one"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "tiers": {}, "tiers": {}}}"#,
-        r#""a.tiers" is given twice; remove one"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "tiers": {"t": 6}}}"#,
-        r#"invalid type: integer `6`, expected a limit such as "100/min burst 20", or a table, for "a.tiers.t""#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "tiers": {"t": "6/x"}}}"#,
-        r#""a.tiers.t": invalid limit "6/x": "x" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s", "tiers": {"t": "6/s by sliding-log"}}}"#,
-        r#""a.tiers.t": invalid policy "t": it limits by sliding-log, and the states of "a" are by gcra; use the same algorithms, and the same names for several limits"#,
-    ),
-    (
-        r#"{"a": {"limit": "5/s by sliding-log", "tiers": {"t": "6/s burst 7"}}}"#,
-        r#""a.tiers.t": invalid quota "6/s burst 7": sliding-log has no burst of its own; leave the burst out"#,
-    ),
-    (
-        r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": "6/s"}}}"#,
-        r#""a.tiers.t": invalid limit "t": the policy has no limit of this name; rename it or add its algorithm"#,
-    ),
-    (
-        r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "d": "6/h"}}}}"#,
-        r#""a.tiers.t.d": invalid limit "d": the policy has no limit of this name; rename it or add its algorithm"#,
-    ),
-    (
-        r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s"}}}}"#,
-        r#""a.tiers.t": invalid policy "t": it limits by gcra, and the states of "a" are by gcra ("b") and gcra ("c"); use the same algorithms, and the same names for several limits"#,
-    ),
-    (
-        r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "d": "6/h by gcra"}}}}"#,
-        r#""a.tiers.t": invalid policy "t": it limits by gcra ("b") and gcra ("d"), and the states of "a" are by gcra ("b") and gcra ("c"); use the same algorithms, and the same names for several limits"#,
-    ),
-    (
-        r#"{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "c": "6/s horizon 1.5h"}}}}"#,
-        r#""a.tiers.t.c": invalid limit "6/s horizon 1.5h": "1.5h" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms"#,
-    ),
-    (r#"{"a": "5/s", "a": "5/s"}"#, r#""a" is given twice; remove one"#),
-    (r#"{"größe": "5/s"}"#, r#""größe": invalid policy name "größe": use printable ASCII only"#),
-    (r#"{"": "5/s"}"#, r#""": invalid policy name "": use at least one character"#),
-    (
-        r#"{"5": "5/s", "6": {"limit": "x"}}"#,
-        r#""6.limit": invalid limit "x": it has no "/"; write permits per time, as in 100/min"#,
-    ),
-];
+/// A file, and below it the error.
+const REFUSED: &str = r#"
+[]
+    invalid type: sequence, expected a table of policies by name
+{"a": "5/fortnight"}
+    "a": invalid limit "5/fortnight": "fortnight" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms
+{"a": 5}
+    invalid type: integer `5`, expected a limit such as "100/min burst 20", or a table, for "a"
+{"a": {}}
+    "a": it has no limit; add one, or remove the table
+{"a": {"limit": 5}}
+    invalid type: integer `5`, expected a limit such as "100/min burst 20", or a table, for "a.limit"
+{"a": {"limits": "5/s"}}
+    "a.limits": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT
+{"a": {"tiers": {"t": "6/s"}}}
+    "a.tiers.t": unknown policy "a"; add its limits before its tiers
+{"a": {"limit": "5/s", "tiers": {"t": {}}}}
+    "a.tiers.t": it has no limit; add one, or remove the table
+{"a": {"limit": "5/s", "limt": {}}}
+    "a.limt": it has no limit; add one, or remove the table
+{"a": {"limits": {}}}
+    "a.limits": it has no limit; add one, or remove the table
+{"a": {"limits": {"b": "5/s burst 6 by sliding-log"}}}
+    "a.limits.b": invalid quota "5/s burst 6": sliding-log has no burst of its own; leave the burst out
+{"a": {"limits": {"": "5/s"}}}
+    "a": invalid limit name "": use at least one character
+{"a": {"limits": {"b": "5/s", "c": "5/s"}}}
+    "a": invalid policy "a": "b" and "c" are the same limit (5/s); leave one out
+{"a": {"limits": {"b": "5/s", "c": "9/d by"}}}
+    "a.limits.c": invalid limit "9/d by": "by" has no value; add one, or remove it
+{"a": {"limit": "5/s", "tiers": {"": "6/s"}}}
+    "a.tiers.": invalid policy name "": use at least one character
+{"a": {"limits": {"b": "5/s", "b": "60/min"}}}
+    "a.limits.b" is given twice; remove one
+{"a": {"limit": "5/s", "limit": "5/s"}}
+    "a.limit" is given twice; remove one
+{"a": {"limit": "5/s", "limt": "5/s"}}
+    "a.limt": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT
+{"a": {"limit": "5/s", "name": "a"}}
+    "a.name": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT
+{"a": {"limit": "5/s", "tiers": "6/s"}}
+    "a.tiers": unexpected field; use limit, limits.NAME, tiers.NAME or tiers.NAME.LIMIT
+{"a": {"limit": "5/s", "tiers": {"a": "6/s"}}}
+    "a.tiers.a": invalid tier "a": the policy or another tier has this name; rename the tier
+{"a": {"limit": "5/s", "tiers": {"t": "6/s", "t": "7/s"}}}
+    "a.tiers.t" is given twice; remove one
+{"a": {"limit": "5/s", "tiers": {}, "tiers": {}}}
+    "a.tiers" is given twice; remove one
+{"a": {"limit": "5/s", "tiers": {"t": 6}}}
+    invalid type: integer `6`, expected a limit such as "100/min burst 20", or a table, for "a.tiers.t"
+{"a": {"limit": "5/s", "tiers": {"t": "6/x"}}}
+    "a.tiers.t": invalid limit "6/x": "x" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms
+{"a": {"limit": "5/s", "tiers": {"t": "6/s by sliding-log"}}}
+    "a.tiers.t": invalid policy "t": it limits by sliding-log, and the states of "a" are by gcra; use the same algorithms, and the same names for several limits
+{"a": {"limit": "5/s by sliding-log", "tiers": {"t": "6/s burst 7"}}}
+    "a.tiers.t": invalid quota "6/s burst 7": sliding-log has no burst of its own; leave the burst out
+{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": "6/s"}}}
+    "a.tiers.t": invalid limit "t": the policy has no limit of this name; rename it or add its algorithm
+{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "d": "6/h"}}}}
+    "a.tiers.t.d": invalid limit "d": the policy has no limit of this name; rename it or add its algorithm
+{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s"}}}}
+    "a.tiers.t": invalid policy "t": it limits by gcra, and the states of "a" are by gcra ("b") and gcra ("c"); use the same algorithms, and the same names for several limits
+{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "d": "6/h by gcra"}}}}
+    "a.tiers.t": invalid policy "t": it limits by gcra ("b") and gcra ("d"), and the states of "a" are by gcra ("b") and gcra ("c"); use the same algorithms, and the same names for several limits
+{"a": {"limits": {"b": "5/s", "c": "6/h"}, "tiers": {"t": {"b": "5/s", "c": "6/s horizon 1.5h"}}}}
+    "a.tiers.t.c": invalid limit "6/s horizon 1.5h": "1.5h" is not a time; use a whole number and one of ms, s, min, h or d, as in 90s or 500ms
+{"a": "5/s", "a": "5/s"}
+    "a" is given twice; remove one
+{"größe": "5/s"}
+    "größe": invalid policy name "größe": use printable ASCII only
+{"": "5/s"}
+    "": invalid policy name "": use at least one character
+{"5": "5/s", "6": {"limit": "x"}}
+    "6.limit": invalid limit "x": it has no "/"; write permits per time, as in 100/min
+"#;

@@ -2,7 +2,7 @@
 
 use std::{panic::catch_unwind, time::Duration};
 
-use limiter_core::{Algorithm, Cost, Error, ErrorKind, Limit, Policy, Quota, Slots};
+use limiter_core::{Algorithm, Cost, Error, ErrorKind, Limit, MemoryLimiter, Policy, Quota, Slots};
 
 fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind, message: &str) {
     let error = result.unwrap_err();
@@ -50,16 +50,23 @@ fn invalid_bursts_are_refused() {
 
 #[test]
 fn extreme_quotas_are_served() {
-    let quotas = [
-        Quota::new(1, Quota::MAX_WINDOW).unwrap().with_burst(5),
-        Quota::new(5_000, Duration::from_millis(1)).unwrap(),
-        Quota::per_second(4_999_999),
-        Quota::per_second(Quota::MAX_RATE),
+    for text in [
+        "1/366d burst 5",
+        "5000/ms",
+        "4999999/s",
+        "5000000/s",
         // All at once, a permit would have to be counted too finely for Redis.
-        Quota::new(Quota::MAX_RATE * 86_400 * 366, Quota::MAX_WINDOW).unwrap().with_burst(1_000),
-    ];
-    for quota in quotas {
-        Policy::new("api", Algorithm::Gcra, quota).unwrap();
+        "158112000000000/366d burst 1000",
+        "1/d by leaky-queue depth 1830",
+        "5000000/s by fixed-window",
+        "158112000000000/366d by fixed-window",
+        "50000000/min by sliding-counter",
+        "1000000/s by sliding-log",
+        "5/ms by sub-windows 7 slots",
+        "5/ms by sub-windows 1000 slots",
+        "5/10s by sub-windows 10000 slots",
+    ] {
+        drop(MemoryLimiter::new(Policy::parse("api", text).unwrap()));
     }
 }
 
@@ -123,6 +130,7 @@ fn quotas_that_an_algorithm_cannot_serve_are_refused() {
     for (algorithm, quota) in [
         (Algorithm::SlidingLog, Quota::per_day(1_000_001)),
         (slots(10_000), Quota::new(10, Duration::from_millis(3)).unwrap()),
+        (slots(1_002), Quota::new(5, Duration::from_millis(1)).unwrap()),
     ] {
         let error = Policy::new("api", algorithm, quota).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidQuota, "{error}");
@@ -136,10 +144,30 @@ fn several_limits_differ_in_name_and_in_quota_or_algorithm() {
         let limits = limits.iter().map(|(name, text)| Policy::parse(name, text).unwrap());
         Policy::all_of("api", limits.collect::<Vec<_>>())
     };
-    several(&[("a", "100/s burst 5"), ("b", "50/min")]).unwrap();
-    several(&[("a", "10/s"), ("b", "10/s by sliding-log")]).unwrap();
+    let served: [&[(&str, &str)]; 6] = [
+        &[("a", "100/s burst 5"), ("b", "50/min")],
+        &[("a", "10/s"), ("b", "10/s by sliding-log")],
+        // The second never refuses.
+        &[("a", "10/s burst 1"), ("b", "40000/h")],
+        &[("a", "10/s"), ("b", "20/s")],
+        &[("a", "10/s")],
+        &[("a", "10/s by sub-windows 5 slots paced"), ("b", "10/min by sub-windows 6 slots")],
+    ];
+    for limits in served {
+        assert_eq!(several(limits).unwrap().limits().len(), limits.len());
+    }
+    // As many entries as several logs of one key may have.
+    for log in ["1001/s by sliding-log", "5/10s by sub-windows 1001 slots"] {
+        let error = several(&[("a", log), ("b", "10/h")]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidQuota, "{error}");
+    }
+    let many = |number| (1..=number).map(|it| Policy::parse(&it.to_string(), &format!("{it}/s")));
+    let of_many = |number| Policy::all_of("api", many(number).map(Result::unwrap));
+    assert!(of_many(8).is_ok());
+    let fault = "invalid policy \"api\": it has 9 limits; use 1 to 8";
+    assert_refused(of_many(9), ErrorKind::InvalidSetting, fault);
 
-    let rows: [(&[(&str, &str)], _, _); 4] = [
+    let rows: [(&[(&str, &str)], _, _); 5] = [
         (&[], ErrorKind::InvalidSetting, "it has 0 limits; use 1 to 8"),
         (
             &[("a", "5/s"), ("a", "9/min")],
@@ -148,6 +176,11 @@ fn several_limits_differ_in_name_and_in_quota_or_algorithm() {
         ),
         (
             &[("a", "5/s"), ("b", "5/s")],
+            ErrorKind::InvalidSetting,
+            "\"a\" and \"b\" are the same limit (5/s); leave one out",
+        ),
+        (
+            &[("a", "5/s"), ("b", "5/s by token-bucket")],
             ErrorKind::InvalidSetting,
             "\"a\" and \"b\" are the same limit (5/s); leave one out",
         ),

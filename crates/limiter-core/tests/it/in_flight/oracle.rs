@@ -62,8 +62,11 @@ impl Oracle {
         self.keys.values().map(|key| key.waiting.len()).sum()
     }
 
-    pub(super) fn is_granted(&self, key: u8, call: Call) -> bool {
-        self.keys[&key].granted.iter().any(|(granted, _)| *granted == call)
+    /// Returns whether a waiter has a permit and whether it has a timer, each of which wakes it.
+    pub(super) fn wakes(&self, key: u8, call: Call) -> [bool; 2] {
+        let mut waiting = self.keys[&key].waiting.iter();
+        let is_granted = self.keys[&key].granted.iter().any(|(granted, _)| *granted == call);
+        [is_granted, waiting.any(|it| it.call == call && it.deadline.is_some())]
     }
 
     pub(super) fn peek(&self, key: u8, limit: Option<u32>) -> Occupancy {

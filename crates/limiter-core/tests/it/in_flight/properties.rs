@@ -160,9 +160,9 @@ impl Run {
         assert_eq!((stats.held(), stats.keys(), stats.waiting()), expected);
         assert!(stats.keys() <= stats.capacity());
         for (call, key, task) in &self.waiting {
-            let is_granted = self.oracle.is_granted(*key, *call);
-            // A task is woken by its permit, and by its timer.
+            let [is_granted, has_timer] = self.oracle.wakes(*key, *call);
             assert!(!is_granted || task.wakes() > 0, "call {call} of key {key} was not woken");
+            assert!(is_granted || has_timer || task.wakes() == 0, "call {call} was woken in vain");
         }
     }
 

@@ -103,38 +103,6 @@ fn a_leaky_queue_refuses_when_it_is_full() {
     assert_eq!(crowd.admitted[2..], expected);
 }
 
-/// A waiter was once charged for the moment at which its timer fired, so that a late timer lost the
-/// permits of the time between: 1,000/s with burst 1 delivered 46 %.
-#[test]
-fn a_waiter_is_charged_for_the_moment_at_which_it_was_due() {
-    let (limiter, clock) = keyed(evenly(10));
-    let mut crowd = Crowd::new(&clock);
-    for _ in 0..3 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
-    assert_eq!(limiter.check("key").retry_after(), Some(ms(300)));
-    // The second is due at 100 ms and the third at 200 ms, whenever they are polled.
-    clock.advance(ms(150));
-    crowd.settle();
-    assert_eq!(limiter.check("key").retry_after(), Some(ms(150)));
-    let just = crowd.join(limiter.acquire("key", Cost::ONE, Some(ms(150))));
-    crowd.run();
-    assert_eq!(crowd.admitted[1..], [(1, ms(150)), (2, ms(200)), (just, ms(300))]);
-}
-
-#[test]
-fn waiters_that_are_all_late_lose_nothing() {
-    let (limiter, clock) = keyed(evenly(10));
-    let mut crowd = Crowd::new(&clock);
-    for _ in 0..3 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
-    clock.advance(ms(1_000));
-    assert!(limiter.check("key").is_admitted());
-    crowd.settle();
-    assert_eq!(crowd.admitted[1..], [(1, ms(1_000)), (2, ms(1_000))]);
-}
-
 /// The second once waited for ever behind a first that was created and never polled again, and so
 /// did a thread behind it.
 #[test]

@@ -9,31 +9,6 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
 use super::{Crowd, Keyed, cost, evenly, every_kind, every_kind_of, keyed, ms, single};
 
-/// The four behind were once moved to the moment of the poll, past their deadlines: three of them were
-/// refused, with a wait of zero.
-#[test]
-fn those_behind_a_leaver_keep_their_moments_however_late_they_are_polled() {
-    for leaver in 0..5 {
-        let (limiter, clock) = keyed(evenly(100));
-        assert!(limiter.check("key").is_admitted());
-        let mut crowd = Crowd::new(&clock);
-        for place in 1..=5 {
-            crowd.join(limiter.acquire("key", Cost::ONE, Some(ms(10) * place)));
-        }
-        clock.set(Timestamp::from_nanos(5_000_000));
-        crowd.leave(leaver);
-        crowd.run_until(ms(9));
-        // All are polled 10 ms after the last of them was due.
-        clock.set(Timestamp::from_nanos(50_000_000));
-        crowd.settle();
-        assert_eq!(crowd.refused, [], "{leaver} left");
-        assert_eq!(crowd.admitted.len(), 4, "{leaver} left");
-        // The last of them was charged for 40 ms.
-        assert!(limiter.check("key").is_admitted(), "{leaver} left");
-        assert_eq!(limiter.check("key").retry_after(), Some(ms(10)), "{leaver} left");
-    }
-}
-
 /// A third of a thousand leave, and every timer is late by up to 4 ms. Once, each permit after a leaver
 /// was charged for the moment of a poll.
 #[test]
