@@ -53,7 +53,8 @@ use crate::{
 /// of the demands meanwhile, or what was charged is given back and the list is decided again under locks.
 /// [Siblings](Limiter::sibling), and limiters with the default clock, share one reading of the clock.
 ///
-/// A store decides on its demands by one call [if it can](crate::Store::decide_together). With several stores or
+/// A store decides on its demands by one call [if it can](crate::Store::decide_together); through Redis, not if two of them
+/// are on one state, which are charged in turn. With several stores or
 /// [shards](crate::Store::shard), limiters in memory are read first, and a refusal by them costs no call. Those
 /// before the first store in the list are charged at once. Then the stores are called in the order of the list, and the
 /// other limiters in memory are charged last. If one of them refuses or fails, the receipts of those before are refunded.
@@ -65,9 +66,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands; and through Redis, if
-/// two are for one key of one limiter by handles with different policies. Otherwise the first error of a store, which
-/// [`Error::limiter`] identifies if there are several; what was charged in others is given back.
+/// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands. Otherwise the first
+/// error of a store, which [`Error::limiter`] identifies if there are several; what was charged in others is given back.
 pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     let merged = match Merged::of(demands) {
         Ok(None) => return decide_distinct(demands),

@@ -8,13 +8,10 @@
 
 pub(crate) mod check;
 pub(crate) mod deadline;
-pub(crate) mod decide;
+pub(crate) mod list;
 pub(crate) mod operation;
-pub(crate) mod peek;
 pub(crate) mod queue;
 pub(crate) mod refund;
+pub(crate) mod reply;
 mod reports;
-pub(crate) mod request;
-pub(crate) mod reset;
 pub(crate) mod sender;
-pub(crate) mod under_way;

@@ -6,17 +6,13 @@ pub(crate) mod circuit_breaker;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod credentials;
-pub(crate) mod driver;
 pub(crate) mod faults;
 pub(crate) mod fred;
-pub(crate) mod last_failure;
 mod link;
 pub(crate) mod node;
 pub(crate) mod options;
-mod probe;
-pub(crate) mod script;
 mod sentinels;
-mod timers;
+pub(crate) mod threads;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -25,7 +21,7 @@ use std::{borrow::Cow, future::Future, slice, sync::Arc, thread, time::Duration}
 use ::fred::util::redis_keyslot;
 use bytes::Bytes;
 
-use self::{circuit_breaker::CircuitBreaker, faults::CallError, script::Script};
+use self::{circuit_breaker::CircuitBreaker, faults::CallError};
 use crate::sync;
 
 /// Runs scripts on a Redis or Valkey server.
@@ -169,6 +165,25 @@ pub struct ScriptCall {
     pub arguments: Vec<Bytes>,
 }
 
+/// Returns the digest by which servers know a script: SHA-1 in hexadecimal digits.
+#[must_use]
+pub fn digest(text: &str) -> String {
+    sha1_smol::Sha1::from(text).digest().to_string()
+}
+
+/// A script, as it is called and as it is sent. A clone shares its texts.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) digest: Bytes,
+    pub(crate) source: Bytes,
+}
+
+impl Script {
+    pub(crate) fn new(source: String) -> Self {
+        Self { digest: digest(&source).into(), source: source.into() }
+    }
+}
+
 /// The command of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -200,25 +215,17 @@ impl ScriptCall {
     /// Returns the command: `EVALSHA` or `EVAL`, and its arguments.
     #[must_use]
     pub fn args(&self) -> Vec<Bytes> {
-        let name = Bytes::from_static(self.form.name().as_bytes());
-        let head = [name, self.text().clone(), self.keys.len().to_string().into()];
+        let (name, text) = self.command();
+        let name = Bytes::from_static(name.as_bytes());
+        let head = [name, text.clone(), self.keys.len().to_string().into()];
         head.into_iter().chain(self.keys.iter().chain(&self.arguments).cloned()).collect()
     }
 
-    /// Returns the script's digest, or its source.
-    fn text(&self) -> &Bytes {
+    /// Returns the command's name, and the script's digest or its source.
+    pub(crate) const fn command(&self) -> (&'static str, &Bytes) {
         match self.form {
-            Form::Evalsha => &self.script.digest,
-            Form::Eval => &self.script.source,
-        }
-    }
-}
-
-impl Form {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Evalsha => "EVALSHA",
-            Self::Eval => "EVAL",
+            Form::Evalsha => ("EVALSHA", &self.script.digest),
+            Form::Eval => ("EVAL", &self.script.source),
         }
     }
 }

@@ -1,22 +1,24 @@
 //! The settings of a limiter, and what its handles share.
 
 use std::{
+    collections::{HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     num::NonZeroU32,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
+use bytes::Bytes;
 use foldhash::{SharedSeed, quality::SeedableRandomState};
 use limiter_core::{Clock, Cost, Decision, Error, LimiterId, Policy, Timestamp, Usage};
 
 use crate::{
     client::{ScriptClient, circuit_breaker::CircuitBreaker, credentials::Hidden},
     events::{Event, Events},
-    handle::{Handle, Handles},
     keys::Keys,
     local::denials::Denials,
     observer::Observer,
+    scripts::Plan,
 };
 
 /// The settings of a limiter, all of which are fixed before it exists.
@@ -83,30 +85,81 @@ pub(crate) struct Context {
     pub(crate) policy: Policy,
     pub(crate) keys: Keys,
     pub(crate) denials: Denials,
-    pub(crate) handles: Handles,
+    pub(crate) plans: Plans,
     pub(crate) events: Arc<Events>,
 }
 
 impl Context {
-    /// Returns the handle of a policy.
-    pub(crate) fn handle(&self, policy: &Policy) -> Result<Arc<Handle>, Error> {
-        self.handles.get(&self.policy, policy, self.settings.lease)
+    /// Returns the plan of a policy.
+    pub(crate) fn plan(&self, policy: &Policy) -> Result<Arc<Plan>, Error> {
+        self.plans.get(&self.policy, policy, self.settings.lease)
     }
 
     /// Returns a cached denial of a cost, and counts it.
     pub(crate) fn denied(
         &self,
-        handle: &Handle,
+        plan: &Plan,
         key: &[u8],
         cost: Cost,
         now: Timestamp,
     ) -> Option<Decision> {
-        let wait_after = |usage: &Usage| handle.plan.wait_after(usage, cost);
-        self.denials.find(key, &handle.policy, cost, now, wait_after)
+        let wait_after = |usage: &Usage| plan.wait_after(usage, cost);
+        self.denials.find(key, &plan.policy, cost, now, wait_after)
     }
 
     /// Returns the time of this process's monotonic clock.
     pub(crate) fn now(&self) -> Timestamp {
         self.settings.clock.0.now()
+    }
+}
+
+/// The plans of a limiter's handles that are in use.
+///
+/// A program can call `with_policy` for each request: requests of one policy at the same moment then
+/// share a plan.
+#[derive(Default)]
+pub(crate) struct Plans {
+    in_use: Mutex<HashMap<Policy, Weak<Plan>>>,
+    /// What identifies the states of all logs that there were, for resets.
+    lists: Mutex<HashSet<Bytes>>,
+}
+
+/// Unused ones are removed when there are as many as this, and twice those that remained.
+const FIRST_SWEEP: usize = 64;
+
+/// How many logs are known. With more, a reset is of the first ones.
+const MOST_LISTS: usize = 1_000;
+
+impl Plans {
+    /// Returns the plan of `policy`, which must have the families of the limiter's `own` policy, and its names of
+    /// several limits.
+    pub(crate) fn get(
+        &self,
+        own: &Policy,
+        policy: &Policy,
+        may_lease: bool,
+    ) -> Result<Arc<Plan>, Error> {
+        own.check_families(policy)?;
+        let mut plans = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = plans.get(policy).and_then(Weak::upgrade) {
+            return Ok(plan);
+        }
+        let plan = Arc::new(Plan::new(policy, own.name(), may_lease));
+        if plans.len() >= FIRST_SWEEP && plans.len() == plans.capacity() {
+            plans.retain(|_, plan| plan.strong_count() > 0);
+        }
+        plans.insert(policy.clone(), Arc::downgrade(&plan));
+        drop(plans);
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if lists.len() < MOST_LISTS {
+            lists.extend(plan.lists().cloned());
+        }
+        drop(lists);
+        Ok(plan)
+    }
+
+    /// Returns what identifies the states of the limiter's logs.
+    pub(crate) fn lists(&self) -> Vec<Bytes> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }

@@ -5,16 +5,12 @@
 //! that by its own clock before the server gives its place to another one.
 
 pub(crate) mod builder;
-mod enter;
-mod expiry;
-mod fallback;
+pub(crate) mod enter;
 mod full;
-mod ids;
-mod leave;
 mod leaves;
 mod permit;
 mod permit_state;
-mod permits_call;
+pub(crate) mod permits_call;
 mod renewal;
 mod shared;
 mod table;
@@ -35,7 +31,7 @@ use self::{
     shared::Shared,
 };
 use crate::{
-    call::reset::Reset,
+    call::refund::Reset,
     client::{ScriptClient, connection::Connection},
     counters::Counters,
 };

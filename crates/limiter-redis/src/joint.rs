@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use limiter_core::{Decision, Demand, Error, ErrorKind, JointDecision, LimiterFuture, Reservation};
+use limiter_core::{Decision, Demand, Error, JointDecision, LimiterFuture, Reservation};
 
 use crate::{
-    call::decide::{Decide, Part},
+    call::list::{Ask, Decide, Part},
     client::ScriptClient,
     limiter::RedisLimiter,
     local::denials::Denials,
-    scripts::Ask,
 };
 
 /// A demand, and the limiter that it is for.
@@ -43,14 +41,15 @@ pub(crate) fn decide<C: ScriptClient>(
             Ok(key) => key,
             Err(error) => return Some(LimiterFuture::ready(Err(error))),
         };
-        let part = Part::new(context, &limiter.handle, key, demand.cost());
+        let part = Part::new(context, &limiter.plan, key, demand.cost());
         // What other processes charge for a part of a list may be given back at once.
         let denied_for = if is_part { context.settings.deadline } else { Denials::MAX_AGE };
         let part = Part { only_asks: charge.is_none(), denied_for, ..part };
         places.push(Place { limiter: limiter.clone(), part });
     }
-    if let Some(error) = twice(&places) {
-        return Some(LimiterFuture::ready(Err(error)));
+    // In one call the second of them would not see what the first is charged.
+    if share_a_state(&places) {
+        return None;
     }
     let denied: Vec<_> = places.iter().map(Place::denial).collect();
     if denied.iter().any(Option::is_some) {
@@ -61,24 +60,15 @@ pub(crate) fn decide<C: ScriptClient>(
     Some(LimiterFuture::pending(List { places, decided }.decide()))
 }
 
-/// Returns the error of two limiters with the same states.
-fn twice<C: ScriptClient>(places: &[Place<C>]) -> Option<Error> {
-    let mut known: Vec<((&Bytes, &Bytes), &str)> = Vec::new();
-    for Place { limiter, part } in places {
-        let name = limiter.policy().name();
-        for identity in limiter.handle.plan.identities() {
-            let state = (&part.key, identity);
-            if let Some((_, other)) = known.iter().find(|(other, _)| *other == state) {
-                let message = format!(
-                    "invalid list of demands: the limiters {other:?} and {name:?} have the same states; use \
-                     one of them"
-                );
-                return Some(Error::new(ErrorKind::InvalidSetting, message));
-            }
-            known.push((state, name));
-        }
-    }
-    None
+/// Returns whether two demands are on one state, by different policies or by limiters of one name.
+fn share_a_state<C: ScriptClient>(places: &[Place<C>]) -> bool {
+    let mut known = Vec::new();
+    places.iter().any(|Place { part, .. }| {
+        let mut states = part.plan.limits.iter().map(|limit| (&part.key, &limit.identity));
+        let is_known = states.clone().any(|state| known.contains(&state));
+        known.extend(&mut states);
+        is_known
+    })
 }
 
 impl<C: ScriptClient> List<C> {

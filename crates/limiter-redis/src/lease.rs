@@ -31,8 +31,7 @@ use crate::{
     },
     client::ScriptClient,
     context::Context,
-    handle::Handle,
-    scripts::LeaseTerms,
+    scripts::{LeaseTerms, Plan},
 };
 
 /// The leases of a limiter and all its handles. They are given back when it is dropped.
@@ -58,13 +57,13 @@ impl<C: ScriptClient> Leases<C> {
     /// Returns `None` if the store has to decide.
     pub(crate) fn take<T>(
         self: &Arc<Self>,
-        (handle, key, terms): (&Arc<Handle>, &[u8], LeaseTerms),
+        (plan, key, terms): (&Arc<Plan>, &[u8], LeaseTerms),
         cost: Cost,
         now: Timestamp,
         spend: impl FnOnce(Decision, &Arc<Grant>) -> T,
     ) -> Option<Result<T, Found>> {
         let hash = self.table.hash(key);
-        let spent = self.table.with((hash, key, handle), |leased| {
+        let spent = self.table.with((hash, key, plan), |leased| {
             let current = leased.current();
             let Some(grant) = current.as_ref() else { return Err(Some(Arc::clone(leased))) };
             if !grant.is_for(cost) {
@@ -85,13 +84,13 @@ impl<C: ScriptClient> Leases<C> {
             Some(Ok(spent)) => return Some(Ok(spent)),
             Some(Err(None)) => return None,
             // The call to the store, or the circuit breaker, returns the refusal or the error.
-            _ if cost.get() > self.largest_cost(handle) || !self.sender.may_pass(key) => {
+            _ if cost.get() > self.largest_cost(plan) || !self.sender.may_pass(key) => {
                 return None;
             }
             Some(Err(Some(leased))) => leased,
             None => {
                 let new = (busy()?, now);
-                let new = LeasedKey::new((hash, key, handle), &self.context, terms, new);
+                let new = LeasedKey::new((hash, key, plan), &self.context, terms, new);
                 let (leased, replaced) = self.table.add(Arc::new(new), now)?;
                 if let Some(replaced) = replaced {
                     self.give_back_of(&replaced, true);
@@ -100,7 +99,7 @@ impl<C: ScriptClient> Leases<C> {
             }
         };
         let context = &self.context;
-        let denied = || context.denied(handle, key, cost, now);
+        let denied = || context.denied(plan, key, cost, now);
         let operating = || self.sender.under_way.begin();
         let found = leased.find((cost, now), busy, denied, operating);
         match found {
@@ -111,8 +110,8 @@ impl<C: ScriptClient> Leases<C> {
     }
 
     /// Returns the largest cost that can ever fit.
-    fn largest_cost(&self, handle: &Handle) -> u64 {
-        handle.policy.limits().first().map_or(0, |limit| limit.quota().burst())
+    fn largest_cost(&self, plan: &Plan) -> u64 {
+        plan.policy.limits().first().map_or(0, |limit| limit.quota().burst())
     }
 
     /// Asks the store for permits, until nobody waits for more.
@@ -125,9 +124,9 @@ impl<C: ScriptClient> Leases<C> {
             loop {
                 leases.send_unspent(&leased);
                 let ask = leased.ask(context.now());
-                let (handle, key) = (&leased.handle, leased.key.clone());
-                let check = Check::new(&leases.context, handle, key, (ask.cost, ask.wanted));
-                let (sender, policy) = (&leases.sender, handle.policy.name());
+                let (plan, key) = (&leased.plan, leased.key.clone());
+                let check = Check::new(&leases.context, plan, key, (ask.cost, ask.wanted));
+                let (sender, policy) = (&leases.sender, plan.policy.name());
                 let outcome = sender.operate_with_others(&sender.line.checks, policy, check).await;
                 let jitter = leases.table.fraction(ask.at);
                 if !leased.settle(ask, outcome, (context.now(), jitter)) {
@@ -139,8 +138,8 @@ impl<C: ScriptClient> Leases<C> {
     }
 
     /// Notes that a key was charged by a check of its own, so that the last reply to a request for a lease is outdated.
-    pub(crate) fn outdates(&self, handle: &Arc<Handle>, key: &[u8]) {
-        self.table.with((self.table.hash(key), key, handle), |leased| leased.outdates());
+    pub(crate) fn outdates(&self, plan: &Arc<Plan>, key: &[u8]) {
+        self.table.with((self.table.hash(key), key, plan), |leased| leased.outdates());
     }
 
     /// Gives up the leases of a key, which was reset.
@@ -194,12 +193,12 @@ impl<C: ScriptClient> Leases<C> {
     fn send_back(&self, leased: &LeasedKey, unspent: Unspent) {
         let Unspent { charged, permits, is_lease } = unspent;
         let (sender, context) = (Arc::clone(&self.sender), Arc::clone(&self.context));
-        let (key, handle) = (leased.key.clone(), Arc::clone(&leased.handle));
-        let token = Arc::new(Token { limiter: context.id, key, charged, handle });
+        let (key, plan) = (leased.key.clone(), Arc::clone(&leased.plan));
+        let token = Arc::new(Token { limiter: context.id, key, charged, plan });
         // So that the end of a program can wait for it from here on.
         let operating = sender.under_way.begin();
         self.sender.client.spawn(async move {
-            let policy = token.handle.policy.name();
+            let policy = token.plan.policy.name();
             let refund = Refund { context, token: Arc::clone(&token), permits };
             let returned = sender.operate(policy, refund).await.unwrap_or(0).min(permits);
             if is_lease {

@@ -80,8 +80,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
         cost: Cost,
         spend: impl FnOnce(Decision, &Arc<Grant>) -> T,
     ) -> Option<Result<T, Found>> {
-        let terms = self.handle.plan.lease?;
-        leases.take((&self.handle, key, terms), cost, self.context.now(), spend)
+        let terms = self.plan.lease?;
+        leases.take((&self.plan, key, terms), cost, self.context.now(), spend)
     }
 
     /// Returns the decision that a caller gets, and counts it if it is a refusal.
@@ -102,7 +102,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
     /// Waits for the reply to a request for permits. Each check that fails is counted, and reported.
     async fn awaited(&self, mut awaited: Awaited, key: &[u8]) -> Result<Answered, Error> {
-        let Self { sender, context, handle, .. } = self;
+        let Self { sender, context, plan, .. } = self;
         let deadline = Deadline::after(context.settings.deadline, context.now());
         let failed =
             match timeout(&sender.client, deadline.of_caller(Duration::ZERO), &mut awaited.answer)
@@ -114,8 +114,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
                 None if awaited.leave() => Arc::new(CallError::new(Fault::NoReply, NO_LEASE)),
                 None => Arc::new(deadline.no_time()),
             };
-        sender.report(EventKind::StoreError(reported(&failed)), handle.policy.name(), key);
-        Err(named(handle.policy.name(), failed))
+        sender.report(EventKind::StoreError(reported(&failed)), plan.policy.name(), key);
+        Err(named(plan.policy.name(), failed))
     }
 }
 

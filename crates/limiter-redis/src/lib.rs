@@ -96,7 +96,6 @@ mod counters;
 mod events;
 #[cfg(any(doc, doctest))]
 pub mod guide;
-mod handle;
 mod in_flight;
 mod joint;
 mod keys;

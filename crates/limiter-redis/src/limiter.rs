@@ -10,13 +10,13 @@ use limiter_core::{
 use crate::{
     call::sender::Sender,
     client::{ScriptClient, circuit_breaker::CircuitBreaker, connection::Connection},
-    context::{Context, Settings},
+    context::{Context, Plans, Settings},
     counters::Counters,
-    handle::{Handle, Handles},
     keys::Keys,
     lease::Leases,
     local::denials::Denials,
     same_names,
+    scripts::Plan,
 };
 
 /// A limiter whose states live in Redis or Valkey, shared by all processes that use the same server,
@@ -42,7 +42,7 @@ use crate::{
 pub struct RedisLimiter<C: ScriptClient = Connection> {
     pub(crate) sender: Arc<Sender<C>>,
     pub(crate) context: Arc<Context>,
-    pub(crate) handle: Arc<Handle>,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) leases: Option<Arc<Leases<C>>>,
 }
 
@@ -58,17 +58,17 @@ impl<C: ScriptClient> RedisLimiter<C> {
             id,
             keys: Keys::new(&settings.prefix, policy.name(), settings.secret())?,
             denials: Denials::new(settings.denials, settings.hasher()),
-            handles: Handles::default(),
+            plans: Plans::default(),
             events: Arc::clone(&sender.events),
             settings,
             policy,
         });
-        let handle = context.handle(&context.policy)?;
+        let plan = context.plan(&context.policy)?;
         if let Some(store) = sender.client.store() {
             same_names::note(&store, &context);
         }
         let leases = context.settings.lease.then(|| Arc::new(Leases::new(&sender, &context)));
-        Ok(Self { sender, context, handle, leases })
+        Ok(Self { sender, context, plan, leases })
     }
 
     /// Returns a handle on the same states that enforces `policy`: for tiers, for quotas of single
@@ -93,7 +93,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the
     /// [families](Policy::families) of the policies differ, or the names of several limits.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
-        Ok(Self { handle: self.context.handle(policy)?, ..self.clone() })
+        Ok(Self { plan: self.context.plan(policy)?, ..self.clone() })
     }
 
     /// Returns another limiter of `policy`, with the client and the settings of this one. The policy may have another
@@ -131,13 +131,13 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns the policy that this handle enforces.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        &self.handle.policy
+        &self.plan.policy
     }
 
     /// Returns how long leases of this policy last; `None` if each check is a call: see [`Builder::lease`](crate::Builder::lease).
     #[must_use]
     pub fn lease(&self) -> Option<Duration> {
-        self.handle.plan.lease.map(|terms| terms.length)
+        self.plan.lease.map(|terms| terms.length)
     }
 
     /// Returns the store's keys of `key`, as `SCAN` and `redis-cli` show them: a hash, unless all limits of the policy are
@@ -156,7 +156,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// the limiter was built without [`Builder::key_secret`](crate::Builder::key_secret).
     pub fn stored_keys<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<Vec<u8>>, Error> {
         let mut all = Vec::new();
-        self.handle.plan.add_keys(&self.context.keys.of(&key.into())?, &mut all);
+        self.plan.add_keys(&self.context.keys.of(&key.into())?, &mut all);
         Ok(all.into_iter().map(Vec::from).collect())
     }
 
@@ -260,16 +260,16 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
 impl<C: ScriptClient> Clone for RedisLimiter<C> {
     fn clone(&self) -> Self {
-        let Self { sender, context, handle, leases } = self;
+        let Self { sender, context, plan, leases } = self;
         let (sender, context) = (Arc::clone(sender), Arc::clone(context));
-        Self { sender, context, handle: Arc::clone(handle), leases: leases.clone() }
+        Self { sender, context, plan: Arc::clone(plan), leases: leases.clone() }
     }
 }
 
 impl<C: ScriptClient + fmt::Debug> fmt::Debug for RedisLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisLimiter")
-            .field("policy", &self.handle.policy)
+            .field("policy", &self.plan.policy)
             .field("client", &self.sender.client)
             .field("settings", &self.context.settings)
             .finish_non_exhaustive()

@@ -11,23 +11,22 @@ use limiter_core::{
 use crate::{
     call::{
         check::Check,
-        decide::{Decide, Part},
+        list::{Ask, Decide, Part},
         operation::Operation,
-        peek::Peek,
-        refund::{Refund, Token},
-        reset::Reset,
+        refund::{Refund, Reset, Token},
+        reply::{Charged, CheckReply},
     },
     client::{ScriptClient, faults::named, slot},
     joint,
     lease::Grant,
     limiter::RedisLimiter,
-    scripts::{Ask, Charged, CheckReply, list},
+    scripts::list,
     waiting,
 };
 
 impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     fn policy(&self) -> &Policy {
-        &self.handle.policy
+        &self.plan.policy
     }
 
     fn store(&self) -> &'static str {
@@ -46,9 +45,9 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             }
             let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
             LimiterFuture::pending(async move {
-                let Self { sender, context, handle, .. } = &limiter;
-                let check = Check::new(context, handle, key.clone(), (cost, 0));
-                let (queue, policy) = (&sender.line.checks, handle.policy.name());
+                let Self { sender, context, plan, .. } = &limiter;
+                let check = Check::new(context, plan, key.clone(), (cost, 0));
+                let (queue, policy) = (&sender.line.checks, plan.policy.name());
                 let checked = sender.operate_with_others(queue, policy, check).await;
                 let CheckReply { decision, .. } = checked.map_err(|error| named(policy, error))?;
                 if decision.is_admitted() {
@@ -63,8 +62,8 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
         let (limiter, key) = (self.clone(), self.context.keys.of(key));
         LimiterFuture::pending(async move {
-            let (context, handle) = (Arc::clone(&limiter.context), Arc::clone(&limiter.handle));
-            limiter.operate(Peek { context, handle, key: key? }).await
+            let peeked = limiter.decide(key?, Cost::ONE, Ask::Peek).await?;
+            Ok(peeked.decision.usage())
         })
     }
 
@@ -108,7 +107,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             let context = Arc::clone(&self.context);
             let refund = Refund { context, token: Arc::clone(token), permits: receipt.permits() };
             // Of the handle that charged.
-            let limiter = Self { handle: Arc::clone(&token.handle), ..self.clone() };
+            let limiter = Self { plan: Arc::clone(&token.plan), ..self.clone() };
             return LimiterFuture::pending(async move { limiter.operate(refund).await });
         }
         if let Some((limiter, grant)) = receipt.token::<(LimiterId, Arc<Grant>)>() {
@@ -125,7 +124,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             let (key, Self { context, leases, .. }) = (key?, limiter.clone());
             let events = Arc::clone(&context.events);
             // The hash, and the lists of all logs that a policy of the limiter has had.
-            let lists = context.handles.lists();
+            let lists = context.plans.lists();
             let lists = lists.iter().map(|identity| list(&key, identity));
             let keys = iter::once(key.clone()).chain(lists).collect();
             let forgotten = key.clone();
@@ -191,30 +190,36 @@ impl<C: ScriptClient> RedisLimiter<C> {
     /// Returns a cached denial of `cost`, and counts it.
     pub(crate) fn cached_denial(&self, key: &[u8], cost: Cost) -> Option<Decision> {
         let context = &self.context;
-        let denial = context.denied(&self.handle, key, cost, context.now())?;
+        let denial = context.denied(&self.plan, key, cost, context.now())?;
         context.events.tally.cached.add();
         Some(denial)
     }
 
     /// Sends an operation under this policy, and returns its output.
     pub(crate) async fn operate<O: Operation>(&self, operation: O) -> Result<O::Output, Error> {
-        let policy = self.handle.policy.name();
+        let policy = self.plan.policy.name();
         self.sender.operate(policy, operation).await.map_err(|error| named(policy, error))
     }
 
     /// Notes that a key was charged without its leases.
     fn outdates_leases(&self, key: &[u8]) {
         if let Some(leases) = &self.leases {
-            leases.outdates(&self.handle, key);
+            leases.outdates(&self.plan, key);
         }
     }
 
     /// Charges a cost or a part of it at the store, whatever is leased.
     async fn reserve_stored(&self, key: Bytes, cost: Cost, ask: Ask) -> Result<Reservation, Error> {
-        let first = Part::new(&self.context, &self.handle, key.clone(), cost);
+        Ok(self.reserved(key.clone(), self.decide(key, cost, ask).await?))
+    }
+
+    /// Returns the store's reply to one demand.
+    async fn decide(&self, key: Bytes, cost: Cost, ask: Ask) -> Result<CheckReply, Error> {
+        let first = Part::new(&self.context, &self.plan, key, cost);
         let parts = vec![first.clone()];
         let replies = self.operate(Decide { first, parts, ask }).await?;
-        Ok(self.reserved(key, only(replies)?))
+        let no_reply = || Error::new(ErrorKind::Unexpected, "the store replied to no demand");
+        replies.into_iter().next().ok_or_else(no_reply)
     }
 
     /// Returns what the store's reply to a demand means to its caller.
@@ -233,15 +238,9 @@ impl<C: ScriptClient> RedisLimiter<C> {
 
     /// Returns a reservation of permits that the store has charged.
     pub(crate) fn charged(&self, key: Bytes, decision: Decision, charged: Charged) -> Reservation {
-        let (permits, delay) = (charged.permits(), charged.delay());
-        let (limiter, handle) = (self.context.id, Arc::clone(&self.handle));
-        let token = Token { limiter, key, charged, handle };
+        let (permits, delay) = (charged.permits, charged.delay);
+        let (limiter, plan) = (self.context.id, Arc::clone(&self.plan));
+        let token = Token { limiter, key, charged, plan };
         Reservation::admitted(decision, delay, Receipt::new(Arc::new(token), permits))
     }
-}
-
-/// Returns the reply to the only demand of a reservation.
-fn only(replies: Vec<CheckReply>) -> Result<CheckReply, Error> {
-    let no_reply = || Error::new(ErrorKind::Unexpected, "the store replied to no demand");
-    replies.into_iter().next().ok_or_else(no_reply)
 }

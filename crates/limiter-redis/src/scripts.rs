@@ -4,31 +4,18 @@
 //! that charges permits. Three are for requests in flight. A source may include others by lines such as `-- include scaled`. The texts are made
 //! and hashed once for all limiters, because quotas are arguments.
 
-mod argument;
-mod charge;
-mod check;
-mod gcra;
-pub(crate) mod in_flight;
-mod lease;
 mod limit;
-mod list;
 mod plan;
-mod refund;
-mod reply;
 mod terms;
 
 use std::{iter, sync::LazyLock};
 
-pub(crate) use charge::{Charge, Charged, Route};
-use gcra::Gcra;
-pub(crate) use limit::ScriptLimit;
-pub(crate) use list::{Ask, Demand, ListReply, ListRequest};
+pub(crate) use limit::{Kind, ScriptLimit, counted, duration, exact, number};
 pub(crate) use plan::{Plan, list};
-pub(crate) use reply::CheckReply;
 pub(crate) use terms::LeaseTerms;
 
-use crate::client::script::Script;
-pub use crate::client::script::digest;
+use crate::client::Script;
+pub use crate::client::digest;
 
 /// The sources of the scripts that are sent, by name.
 const SOURCES: [(&str, &str); 10] = [
@@ -122,8 +109,8 @@ pub(crate) struct Scripts {
     gcra: Script,
     window: Script,
     log: Script,
-    list: Script,
-    lease: Script,
+    pub(crate) list: Script,
+    pub(crate) lease: Script,
     pub(crate) refund: Script,
     pub(crate) reset: Script,
     pub(crate) enter: Script,

@@ -1,11 +1,19 @@
-//! What waits to be sent together.
+//! What waits to be sent together, and how many operations are under way.
 
 use std::{
     future::poll_fn,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicUsize,
+            Ordering::{AcqRel, Acquire},
+        },
+    },
     task::Poll,
 };
+
+use tokio::sync::Notify;
 
 /// Items that wait for a task to take them. The first one starts the task.
 pub(crate) struct Queue<T>(Mutex<Vec<T>>);
@@ -65,4 +73,50 @@ pub(crate) async fn let_ready_tasks_run() {
         Poll::Pending
     })
     .await;
+}
+
+/// Counts the operations under way.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay {
+    number: AtomicUsize,
+    none: Notify,
+}
+
+/// One operation that is under way until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Operating(Arc<UnderWay>);
+
+impl UnderWay {
+    /// How many operations of a limiter may be under way at a time. Others fail at once, so that a connection
+    /// that stalls does not fill the memory.
+    pub(crate) const MAX: usize = 65_536;
+
+    /// Counts one more operation, unless there are [`UnderWay::MAX`].
+    pub(crate) fn begin(self: &Arc<Self>) -> Option<Operating> {
+        let operating = Operating(Arc::clone(self));
+        (self.number.fetch_add(1, AcqRel) < Self::MAX).then_some(operating)
+    }
+
+    pub(crate) fn number(&self) -> usize {
+        self.number.load(Acquire)
+    }
+
+    /// Waits until no operation is under way.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let none = self.none.notified();
+            if self.number() == 0 {
+                return;
+            }
+            none.await;
+        }
+    }
+}
+
+impl Drop for Operating {
+    fn drop(&mut self) {
+        if self.0.number.fetch_sub(1, AcqRel) == 1 {
+            self.0.none.notify_waiters();
+        }
+    }
 }

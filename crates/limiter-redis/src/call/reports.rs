@@ -5,8 +5,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 use limiter_core::Timestamp;
 
 use super::{
-    operation::Operation,
-    request::{Progress, Request},
+    operation::{Operation, Progress, Request},
     sender::Sender,
 };
 use crate::{

@@ -15,10 +15,8 @@ use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use super::{
     check::Check,
     deadline::{Deadline, timeout},
-    operation::{Batched, Operation},
-    queue::{Queue, QueueClaim, let_ready_tasks_run},
-    request::{Progress, Request},
-    under_way::UnderWay,
+    operation::{Batched, Operation, Progress, Request},
+    queue::{Queue, QueueClaim, UnderWay, let_ready_tasks_run},
 };
 use crate::{
     client::{
@@ -290,7 +288,7 @@ impl<C: ScriptClient> Sender<C> {
                         Err(_) => drop(self.line.loading.lock().await),
                     }
                 }
-                Err(error) => return Err(error.in_script(&call.script)),
+                Err(error) => return Err(error.in_script(&call.script.source)),
                 result => return result,
             }
         }

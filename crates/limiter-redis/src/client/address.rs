@@ -1,13 +1,12 @@
 //! The address of a server: which servers, how they are found, and how they are spoken to.
 
 mod parts;
-mod redact;
 
 use fred::types::config::Config;
 use limiter_core::{Error, ErrorKind};
 
 use self::parts::{Parts, decoded};
-pub(crate) use self::{parts::Servers, redact::redacted};
+pub(crate) use self::parts::{Servers, redacted};
 use super::options::ConnectOptions;
 
 /// A valid address.

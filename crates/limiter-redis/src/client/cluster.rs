@@ -7,5 +7,4 @@
 
 mod map;
 pub(crate) mod member;
-mod ranges;
 pub(crate) mod routing;

@@ -17,7 +17,7 @@ use super::{
     link::{Link, Topology},
     node::{Command, Node as _},
     options::ConnectOptions,
-    timers,
+    threads,
 };
 use crate::client::{
     ScriptCall, ScriptClient, ScriptReply,
@@ -27,6 +27,12 @@ use crate::client::{
 
 /// The time between two pings of a server that is required.
 const PING_AGAIN_AFTER: Duration = Duration::from_millis(10);
+
+/// Calls each command of the scripts once.
+const PROBE: &str = include_str!("probe.lua");
+
+/// Its keys, with the default prefix, in one slot. They are gone when the script ends.
+const PROBED: [&str; 2] = ["limiter:{probe}:hash", "limiter:{probe}:list"];
 
 /// Returns a connection to the server at `url`, after it is made or after one second.
 ///
@@ -192,6 +198,22 @@ impl Connection {
         pings.await.map_err(runtime_ended)?
     }
 
+    /// Runs a script that calls what the scripts of limiters call, and returns its error.
+    ///
+    /// A user may have keys with another prefix alone. Such a user may run scripts, and nothing else is tried.
+    async fn probe(&self, within: Duration) -> Result<(), CallError> {
+        let keys = PROBED.map(|key| key.as_bytes().into()).into();
+        let reply = self.run(&ScriptCall::new(PROBE, keys), within).await;
+        match reply {
+            Ok(ScriptReply::Text(text)) if text == "OK" => Ok(()),
+            Ok(ScriptReply::Text(words)) => Err(CallError::of_command("Redis", &words)),
+            Ok(reply) => Err(CallError::invalid_reply(&reply)),
+            // The command itself is checked before its keys.
+            Err(error) if error.to_string().contains("permissions to access") => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns the servers that serve keys: in a cluster, the known primaries.
     #[doc(hidden)]
     #[must_use]
@@ -288,7 +310,7 @@ impl ScriptClient for Connection {
     }
 
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
-        timers::sleep(&self.0.timers, time)
+        threads::sleep(&self.0.timers, time)
     }
 
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
@@ -311,5 +333,18 @@ impl fmt::Debug for Connection {
         let Link { url, breaker, .. } = &*self.0;
         let mut shown = f.debug_struct("Connection");
         shown.field("url", url).field("breaker", breaker).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PROBE;
+    use crate::scripts::SCRIPT_COMMANDS;
+
+    #[test]
+    fn each_command_of_scripts_is_tried() {
+        for command in SCRIPT_COMMANDS {
+            assert!(PROBE.contains(&format!("{{ '{command}'")), "{command}");
+        }
     }
 }

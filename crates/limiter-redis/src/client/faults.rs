@@ -9,8 +9,6 @@ use std::{
 
 use limiter_core::{Error, ErrorKind};
 
-use super::script::Script;
-
 /// Why a call returned no usable reply.
 ///
 /// | fault | executed? | sent again? | counts as a failure of the server? |
@@ -182,11 +180,11 @@ impl CallError {
     }
 
     /// Names the command of the script that the server refused, which most errors don't.
-    pub(crate) fn in_script(mut self, script: &Script) -> Self {
+    pub(crate) fn in_script(mut self, source: &[u8]) -> Self {
         let line = self.message.split_once("@user_script:").map(|(_, rest)| rest);
         let digits = line.and_then(|rest| rest.split(|digit: char| !digit.is_ascii_digit()).next());
         let line = digits.and_then(|digits| digits.parse().ok());
-        if let Some(command) = line.and_then(|line| script.command_at(line)) {
+        if let Some(command) = line.and_then(|line| command_at(source, line)) {
             self.message = format!("{}: {command}", self.message).into();
         }
         self
@@ -263,6 +261,13 @@ pub(crate) fn reported(error: &Arc<CallError>) -> Error {
 /// `AUTH` are a user and a password.
 pub(crate) fn without_arguments(reply: &str) -> &str {
     reply.split_once(", with args beginning with").map_or(reply, |(error, _)| error)
+}
+
+/// Returns the command that a script calls in a line, counted from 1.
+fn command_at(source: &[u8], line: usize) -> Option<&str> {
+    let source = str::from_utf8(source).ok()?;
+    let (_, call) = source.lines().nth(line.checked_sub(1)?)?.split_once("call('")?;
+    call.split_once('\'').map(|(command, _)| command)
 }
 
 /// Returns the first word of a server's error reply.

@@ -9,13 +9,11 @@ use super::{
     address::{Address, Servers},
     circuit_breaker::CircuitBreaker,
     cluster::routing::Cluster,
-    driver::Driver,
     fred::{node::FredNode, start::NodeSettings},
-    last_failure::LastFailure,
-    node::Node as _,
+    node::{LastFailure, Node as _},
     options::ConnectOptions,
     sentinels::Sentinels,
-    timers,
+    threads::{self, Driver},
 };
 
 /// A connection, and the thread that runs it.
@@ -47,7 +45,7 @@ impl Link {
             Some(runtime) => Driver::on(runtime.clone()),
             None => Driver::start()?,
         };
-        Ok(Self::start(address, options, driver, timers::start()?))
+        Ok(Self::start(address, options, driver, threads::timers()?))
     }
 
     fn start(address: Address, options: &ConnectOptions, driver: Driver, timers: Handle) -> Self {

@@ -1,11 +1,12 @@
 //! One server, as routing, sentinels and connections see it.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{error::Error, future::Future, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwapOption;
 use fred::types::{Value, config::Server};
 use tokio::runtime::Handle;
 
-use super::{ScriptCall, faults::CallError, last_failure::LastFailure};
+use super::{ScriptCall, faults::CallError};
 
 /// A server, and what sends commands to it: a connection of `fred`, or in tests a server in the process.
 pub(crate) trait Node: Send + Sync + 'static {
@@ -66,11 +67,52 @@ impl Command {
 
 impl From<&ScriptCall> for Command {
     fn from(call: &ScriptCall) -> Self {
-        let (name, silence) = (call.form.name(), call.silence);
+        let ((name, text), silence) = (call.command(), call.silence);
         let mut arguments = Vec::with_capacity(2 + call.keys.len() + call.arguments.len());
-        arguments
-            .extend([call.text().clone(), call.keys.len().to_string().into()].map(Value::Bytes));
+        arguments.extend([text.clone(), call.keys.len().to_string().into()].map(Value::Bytes));
         arguments.extend(call.keys.iter().chain(&call.arguments).cloned().map(Value::Bytes));
         Self { name, arguments, silence }
+    }
+}
+
+/// The target of the log lines of connections, for filters.
+pub(crate) const TARGET: &str = "limiter_redis";
+
+/// The cause of an outage, while that lasts. Limiters log outages, and connections don't.
+pub(crate) struct LastFailure {
+    url: String,
+    cause: ArcSwapOption<String>,
+}
+
+impl LastFailure {
+    pub(crate) fn of(url: String) -> Self {
+        Self { url, cause: ArcSwapOption::empty() }
+    }
+
+    /// Notes why the server can't be reached.
+    pub(crate) fn set(&self, cause: &str) {
+        self.cause.store(Some(Arc::new(cause.to_owned())));
+    }
+
+    /// Notes that the server has replied.
+    pub(crate) fn clear(&self) {
+        // Reads first, so that a call during normal operation writes nothing that threads share.
+        if self.cause.load().is_some() {
+            self.cause.store(None);
+        }
+    }
+
+    /// Logs that a connection keeps credentials that were to be renewed.
+    pub(crate) fn not_renewed(&self, error: &dyn Error) {
+        tracing::warn!(target: TARGET, url = self.url, "the credentials are not renewed: {error}");
+    }
+
+    /// Returns the message for a command that has no connection.
+    pub(crate) fn not_connected(&self) -> String {
+        let url = &self.url;
+        match &*self.cause.load() {
+            Some(cause) => format!("not connected to {url}: {cause}"),
+            None => format!("not connected to {url}"),
+        }
     }
 }

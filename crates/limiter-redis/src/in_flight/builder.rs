@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use limiter_core::{Clock, Error, LimiterId, check_in_flight};
 
-use super::{RedisInFlight, expiry::Expiry, shared::Shared};
+use super::{RedisInFlight, permit_state::Expiry, shared::Shared};
 use crate::{
     call::sender::Sender,
     client::{

@@ -1,4 +1,4 @@
-//! Permits that are taken.
+//! Permits that are taken: from the store, or of this process's share after the store has returned an error.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -6,26 +6,24 @@ use std::{
 };
 
 use bytes::Bytes;
-use limiter_core::{Entry, Error, ErrorKind, Occupancy, Source, Timestamp};
+use limiter_core::{
+    Entry, Error, ErrorKind, HeldPermit, InFlightPermit, Occupancy, Source, Timestamp,
+};
 
 use super::{
-    full::Ticket, leave::Leave, permit::Permit, permit_state::PermitState, shared::Shared,
+    full::Ticket, permit::Permit, permit_state::PermitState, shared::Shared, table::Leave,
 };
 use crate::{
     call::{
-        operation::{Batched, Operation},
+        operation::{Batched, Operation, Request},
         queue::Queue,
-        request::Request,
     },
     client::{
         ScriptCall, ScriptClient, ScriptReply,
         faults::{CallError, Fault, Outcome, reported},
     },
     events::{EventKind, Events},
-    scripts::{
-        Scripts,
-        in_flight::{EnterReply, PermitId},
-    },
+    scripts::{Scripts, duration},
 };
 
 /// The most requests in a call, as of checks.
@@ -49,10 +47,6 @@ impl<C: ScriptClient> Enter<C> {
     pub(super) fn asking(shared: &Arc<Shared<C>>, key: Bytes, limit: u32) -> Self {
         Self { shared: Arc::clone(shared), key, limit, permit: None }
     }
-
-    fn id(&self) -> Bytes {
-        self.permit.map_or(Bytes::new(), |(number, _)| self.shared.ids.id(number))
-    }
 }
 
 impl<C: ScriptClient> Operation for Enter<C> {
@@ -68,16 +62,19 @@ impl<C: ScriptClient> Operation for Enter<C> {
     }
 
     fn begin(&self) -> ScriptCall {
-        Scripts::shared().begin_enter(self.shared.expiry.0)
+        ScriptCall::of(&Scripts::shared().enter, vec![duration(self.shared.expiry.0)])
     }
 
     fn add(&self, call: &mut ScriptCall) {
-        let permit = PermitId { key: self.key.clone(), id: self.id(), limit: self.limit };
-        Scripts::add_entering(call, permit);
+        let Self { shared, key, limit, permit } = self;
+        // With an empty id, none is taken.
+        let id = permit.map_or(Bytes::new(), |(number, _)| shared.ids.id(number));
+        call.keys.push(key.clone());
+        call.arguments.extend([limit.to_string().into(), id]);
     }
 
     fn read(&self, reply: &ScriptReply, sent: Timestamp) -> Option<Self::Output> {
-        let EnterReply { is_admitted, held } = EnterReply::read(reply)?;
+        let (is_admitted, held) = read_entry(reply)?;
         let Self { shared, key, limit, permit } = self;
         let taken = permit.filter(|_| is_admitted).map(|(number, _)| {
             let state = PermitState::new(number, key.clone(), *limit, shared.expiry.ends(sent));
@@ -117,6 +114,26 @@ impl<C: ScriptClient> Batched for Enter<C> {
     }
 }
 
+/// A permit that the store does not count, while it fails.
+struct LocalPermit<C: ScriptClient> {
+    shared: Arc<Shared<C>>,
+    key: Bytes,
+}
+
+impl<C: ScriptClient> HeldPermit for LocalPermit<C> {}
+
+impl<C: ScriptClient> Drop for LocalPermit<C> {
+    fn drop(&mut self) {
+        self.shared.table.remove_local(&self.key);
+    }
+}
+
+/// Returns whether a permit was taken or could be, and how many are held.
+pub(crate) fn read_entry(reply: &ScriptReply) -> Option<(bool, u32)> {
+    let &[decided @ 0..=1, held] = &*reply.integers()? else { return None };
+    Some((decided == 1, u32::try_from(held).ok()?))
+}
+
 impl<C: ScriptClient> Shared<C> {
     /// Takes a permit, if fewer than `limit` are held.
     pub(super) async fn enter(
@@ -150,4 +167,50 @@ impl<C: ScriptClient> Shared<C> {
         self.sender.report(EventKind::StoreError(reported(&error)), name, &key);
         self.enter_without_store(key, limit, error)
     }
+
+    /// Returns the share's answer to a request, or the error if there is no share.
+    pub(super) fn enter_without_store(
+        self: &Arc<Self>,
+        key: Bytes,
+        limit: u32,
+        error: Arc<CallError>,
+    ) -> Result<Entry, Error> {
+        let Some(share) = self.share(limit) else { return Err(self.named(error)) };
+        self.report(EventKind::DecidedLocally, &key);
+        Ok(match self.table.add_local(&key, share) {
+            Ok(held) => {
+                let permit = LocalPermit { shared: Arc::clone(self), key };
+                Entry::admitted(InFlightPermit::new(permit), local(held, share))
+            }
+            Err(held) => Entry::refused(local(held, share)),
+        })
+    }
+
+    /// Returns how many permits this process holds of its share, or the error if there is no share.
+    pub(super) fn peek_without_store(
+        &self,
+        key: &[u8],
+        limit: u32,
+        error: Arc<CallError>,
+    ) -> Result<Occupancy, Error> {
+        let Some(share) = self.share(limit) else { return Err(self.named(error)) };
+        self.report(EventKind::DecidedLocally, key);
+        Ok(local(self.table.held_of(key), share))
+    }
+
+    /// Returns the error for a caller, with the limiter's name.
+    pub(super) fn named(&self, error: Arc<CallError>) -> Error {
+        let message = format!("limiter {:?}: {error}", self.events().1);
+        Error::new(error.fault().kind(), message).with_source(error)
+    }
+
+    /// Returns this process's share of a limit, if it has one: one at least, unless the limit is zero.
+    fn share(&self, limit: u32) -> Option<u32> {
+        let processes = self.processes.as_ref()?.load(Relaxed);
+        Some((limit / processes.max(1)).max(limit.min(1)))
+    }
+}
+
+fn local(held: u32, share: u32) -> Occupancy {
+    Occupancy::new(held, share).with_source(Source::Local)
 }

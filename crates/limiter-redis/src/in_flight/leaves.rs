@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    leave::{Leave, Waiting},
-    shared::Shared,
+    shared::{Shared, Waiting},
+    table::Leave,
 };
 use crate::{
     call::queue::{QueueClaim, let_ready_tasks_run},

@@ -1,13 +1,19 @@
-//! What is known of a permit, by its caller and by what renews it.
+//! What is known of a permit, by its caller and by what renews it, and how long permits last.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU8, AtomicU64, Ordering::SeqCst},
+use std::{
+    ops::RangeInclusive,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
 use bytes::Bytes;
-use limiter_core::Timestamp;
+use limiter_core::{Error, Timestamp};
 use tokio::sync::{Notify, futures::Notified};
+
+use crate::builder::in_range;
 
 /// A permit that this process holds.
 #[derive(Debug)]
@@ -83,6 +89,52 @@ impl PermitState {
     /// Returns a future that is ready once the permit was lost or given back.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
+    }
+}
+
+/// For how long a permit lasts in the store without renewal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expiry(pub(crate) Duration);
+
+impl Expiry {
+    pub(crate) const DEFAULT: Self = Self(Duration::from_secs(30));
+
+    const RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
+
+    /// The longest time of a call that renews or gives back permits, which nobody waits for.
+    const LONGEST_CALL: Duration = Duration::from_secs(1);
+
+    /// Returns an error that quotes a value if it is out of its range.
+    pub(crate) fn check(self, deadline: Duration) -> Result<(), Error> {
+        in_range(self.0, Self::RANGE, &format!("expiry of permits {:?}", self.0))?;
+        let of_expiry = format!("deadline {deadline:?} of permits that expire after {:?}", self.0);
+        in_range(deadline, Duration::ZERO..=self.period(), &of_expiry)
+    }
+
+    /// Returns when a permit is lost whose last request that succeeded was sent at `sent`: a fiftieth before the server
+    /// may give its place to another one, because clocks run at different rates.
+    pub(crate) fn ends(self, sent: Timestamp) -> Timestamp {
+        sent.saturating_add(self.0 - self.0 / 50)
+    }
+
+    /// Returns the time between two renewals. A permit that was taken later is not renewed.
+    pub(crate) fn period(self) -> Duration {
+        self.0 / 3
+    }
+
+    /// Returns the longest time of a call that nobody waits for.
+    pub(crate) fn call(self) -> Duration {
+        self.period().min(Self::LONGEST_CALL)
+    }
+
+    /// Returns the time after a renewal that failed until the next one.
+    pub(crate) fn pause(self) -> Duration {
+        (self.0 / 30).min(Self::LONGEST_CALL)
+    }
+
+    /// Returns until when the server may count a permit of which the last request was sent at `attempted`.
+    pub(crate) fn forgotten(self, attempted: Timestamp) -> Timestamp {
+        attempted.saturating_add(self.0 + Self::LONGEST_CALL)
     }
 }
 

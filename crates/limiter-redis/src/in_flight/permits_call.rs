@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use limiter_core::Timestamp;
 
-use super::shared::Shared;
+use super::{shared::Shared, table::Renewed};
 use crate::{
     call::operation::Operation,
     client::{
@@ -14,10 +14,7 @@ use crate::{
     },
     context::Settings,
     events::Events,
-    scripts::{
-        Scripts,
-        in_flight::{PermitId, Renewed, read_permits},
-    },
+    scripts::{Scripts, duration},
 };
 
 /// Renews permits, or gives them back, which nobody waits for.
@@ -28,6 +25,14 @@ struct PermitsCall<C: ScriptClient, const RENEWS: bool> {
     key: Bytes,
     /// Sorted by their keys.
     permits: Vec<PermitId>,
+}
+
+/// A permit as the scripts know it.
+#[derive(Debug)]
+struct PermitId {
+    key: Bytes,
+    id: Bytes,
+    limit: u32,
 }
 
 impl<C: ScriptClient, const RENEWS: bool> Operation for PermitsCall<C, RENEWS> {
@@ -50,10 +55,24 @@ impl<C: ScriptClient, const RENEWS: bool> Operation for PermitsCall<C, RENEWS> {
     }
 
     fn begin(&self) -> ScriptCall {
-        Scripts::shared().of_permits(RENEWS.then_some(self.shared.expiry.0), &self.permits)
+        let Scripts { renew, leave, .. } = Scripts::shared();
+        match RENEWS {
+            true => ScriptCall::of(renew, vec![duration(self.shared.expiry.0)]),
+            false => ScriptCall::of(leave, Vec::new()),
+        }
     }
 
-    fn add(&self, _: &mut ScriptCall) {}
+    fn add(&self, call: &mut ScriptCall) {
+        for of_key in self.permits.chunk_by(|one, other| one.key == other.key) {
+            call.keys.extend(of_key.first().map(|permit| permit.key.clone()));
+            call.arguments.push(of_key.len().to_string().into());
+            call.arguments.extend(of_key.iter().map(|permit| permit.id.clone()));
+            if RENEWS {
+                let limits = of_key.iter().map(|permit| permit.limit.to_string().into());
+                call.arguments.extend(limits);
+            }
+        }
+    }
 
     fn is_of_caller(&self) -> bool {
         false
@@ -62,6 +81,22 @@ impl<C: ScriptClient, const RENEWS: bool> Operation for PermitsCall<C, RENEWS> {
     fn read(&self, reply: &ScriptReply, _: Timestamp) -> Option<Self::Output> {
         read_permits(reply, self.permits.len())
     }
+}
+
+/// Returns what became of each of so many permits of a call, a text if that is the error of a command.
+pub(crate) fn read_permits(
+    reply: &ScriptReply,
+    permits: usize,
+) -> Option<Vec<Result<Renewed, String>>> {
+    let ScriptReply::Array(elements) = reply else { return None };
+    let read = |element: &ScriptReply| match element {
+        ScriptReply::Integer(0) => Some(Ok(Renewed::Lost)),
+        ScriptReply::Integer(1) => Some(Ok(Renewed::Kept)),
+        ScriptReply::Integer(2) => Some(Ok(Renewed::Restored)),
+        ScriptReply::Text(words) => Some(Err(words.clone())),
+        _ => None,
+    };
+    elements.iter().map(read).collect::<Option<Vec<_>>>().filter(|read| read.len() == permits)
 }
 
 impl<C: ScriptClient> Shared<C> {

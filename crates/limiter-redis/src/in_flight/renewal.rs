@@ -1,14 +1,13 @@
 //! Renews permits that are held for longer than a third of their expiry, and sees which are lost.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     mem,
-    sync::{
-        Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicUsize, Ordering::AcqRel},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
+
+use tokio::sync::Semaphore;
 
 use super::{
     permit_state::PermitState,
@@ -33,7 +32,8 @@ impl<C: ScriptClient> Shared<C> {
         self.sender.client.spawn(watch.run());
     }
 
-    /// Starts to renew permits on each node.
+    /// Starts to renew permits, on each node in calls that have [`MAX_PERMITS`] permits at most together, so that other
+    /// commands don't wait for long.
     fn renew(self: &Arc<Self>, due: Vec<Arc<PermitState>>) {
         let mut nodes: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for held in due {
@@ -41,12 +41,14 @@ impl<C: ScriptClient> Shared<C> {
             nodes.entry(node).or_default().push(held);
         }
         for due in nodes.into_values() {
-            let renewals = Renewals {
-                shared: Arc::clone(self),
-                waiting: Mutex::default(),
-                outstanding: AtomicUsize::new(0),
-            };
-            Arc::new(renewals).add(due);
+            self.renew_on_node(due, &Arc::new(Semaphore::new(MAX_PERMITS)));
+        }
+    }
+
+    fn renew_on_node(self: &Arc<Self>, due: Vec<Arc<PermitState>>, room: &Arc<Semaphore>) {
+        for permits in self.groups(due, |held| &held.key) {
+            let group = Group { shared: Arc::clone(self), permits };
+            self.sender.client.spawn(group.renew(Arc::clone(room)));
         }
     }
 }
@@ -92,61 +94,28 @@ impl<C: ScriptClient> Drop for Watch<C> {
     }
 }
 
-/// The renewals on a node, in calls that have [`MAX_PERMITS`] permits at most together, so that other commands don't wait
-/// for long.
-struct Renewals<C: ScriptClient> {
-    shared: Arc<Shared<C>>,
-    waiting: Mutex<VecDeque<Group<C>>>,
-    /// How many permits have calls that are outstanding.
-    outstanding: AtomicUsize,
-}
-
 /// Permits that share a call.
 struct Group<C: ScriptClient> {
     shared: Arc<Shared<C>>,
     permits: Vec<Arc<PermitState>>,
 }
 
-impl<C: ScriptClient> Renewals<C> {
-    /// Adds permits, and starts as many calls as there may be.
-    fn add(self: &Arc<Self>, due: Vec<Arc<PermitState>>) {
-        let groups = self.shared.groups(due, |held| &held.key).into_iter();
-        let groups = groups.map(|permits| Group { shared: Arc::clone(&self.shared), permits });
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(groups);
-        self.start();
-    }
-
-    fn start(self: &Arc<Self>) {
-        loop {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(first) = waiting.front() else { return };
-            let number = first.permits.len();
-            let others = self.outstanding.fetch_add(number, AcqRel);
-            if others > 0 && others + number > MAX_PERMITS {
-                self.outstanding.fetch_sub(number, AcqRel);
-                return;
-            }
-            let Some(group) = waiting.pop_front() else { return };
-            drop(waiting);
-            let renewals = Arc::clone(self);
-            self.shared.sender.client.spawn(renewals.renew(group, number));
-        }
-    }
-
-    /// Renews the permits of a group. Those that fail are renewed again after a pause, and no others wait for them.
-    async fn renew(self: Arc<Self>, mut group: Group<C>, number: usize) {
-        let pause = group.attempt().await;
-        self.outstanding.fetch_sub(number, AcqRel);
-        self.start();
+impl<C: ScriptClient> Group<C> {
+    /// Renews the permits as soon as there is room for their call. Those that fail are renewed again after a pause, and no
+    /// others wait for them.
+    async fn renew(mut self, room: Arc<Semaphore>) {
+        // At most as many as a call may have.
+        let permits = u32::try_from(self.permits.len()).unwrap_or(u32::MAX);
+        let place = room.acquire_many(permits).await;
+        let pause = self.attempt().await;
+        drop(place);
         let Some(pause) = pause else { return };
         if !pause.is_zero() {
             self.shared.sender.client.sleep(pause).await;
         }
-        self.add(mem::take(&mut group.permits));
+        self.shared.renew_on_node(mem::take(&mut self.permits), &room);
     }
-}
 
-impl<C: ScriptClient> Group<C> {
     /// Sends a call, and keeps the permits of which it does not show what became. Returns when to renew these again, if
     /// there are any.
     async fn attempt(&mut self) -> Option<Duration> {

@@ -1,18 +1,28 @@
 //! What the handles of a limiter and its permits share.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU32, AtomicU64},
+use std::{
+    hash::BuildHasher,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, AtomicU64},
+    },
+    time::Duration,
 };
 
 use bytes::Bytes;
+use foldhash::quality::SeedableRandomState;
 use limiter_core::{Error, LimiterId, Timestamp};
 
 use super::{
-    expiry::Expiry, full::Full, ids::Ids, leave::Waiting, permit_state::PermitState, table::Table,
+    full::Full,
+    permit_state::{Expiry, PermitState},
+    table::{Leave, Table},
 };
 use crate::{
-    call::{queue::Queue, sender::Sender},
+    call::{
+        queue::{Operating, Queue},
+        sender::Sender,
+    },
     client::ScriptClient,
     events::{EventKind, Events},
     keys::Keys,
@@ -141,3 +151,47 @@ impl<C: ScriptClient> Shared<C> {
 
 /// Why a permit is lost that no reply has declared lost.
 pub(super) const BY_CLOCK: &str = "they were not renewed in time";
+
+/// A permit that waits to be given back. The end of a program can wait for it.
+pub(crate) struct Waiting {
+    pub(super) leave: Leave,
+    /// After the next call that fails.
+    pub(super) pause: Duration,
+    /// Absent if too many operations are under way.
+    pub(super) _operating: Option<Operating>,
+}
+
+/// The ids of permits: 8 characters that differ between processes, and a number.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    prefix: [u8; 8],
+}
+
+const CHARACTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+
+impl Ids {
+    /// Returns ids that differ from those by another seed.
+    pub(crate) fn new(hasher: &SeedableRandomState) -> Self {
+        let random = hasher.hash_one("ids of permits");
+        Self { prefix: std::array::from_fn(|place| character(random >> (6 * place))) }
+    }
+
+    /// Returns the id with a number, of 16 bytes at most for any number that is reached.
+    pub(crate) fn id(&self, number: u64) -> Bytes {
+        let mut id = self.prefix.to_vec();
+        let mut left = number;
+        loop {
+            id.push(character(left));
+            left >>= 6;
+            if left == 0 {
+                return id.into();
+            }
+        }
+    }
+}
+
+/// Returns the character of the lowest six bits.
+fn character(bits: u64) -> u8 {
+    let place = usize::try_from(bits % 64).unwrap_or(0);
+    CHARACTERS.get(place).copied().unwrap_or(b'0')
+}

@@ -9,8 +9,7 @@ use bytes::Bytes;
 use foldhash::quality::SeedableRandomState;
 use limiter_core::Timestamp;
 
-use super::{expiry::Expiry, leave::Leave, permit_state::PermitState};
-use crate::scripts::in_flight::Renewed;
+use super::permit_state::{Expiry, PermitState};
 
 pub(crate) struct Table {
     inner: Mutex<Inner>,
@@ -56,6 +55,24 @@ pub(crate) struct Changes {
     /// How many were lost just now.
     pub(crate) lost: usize,
     pub(crate) restored: u64,
+}
+
+/// A permit to give back, and until when the store may count it.
+#[derive(Clone, Debug)]
+pub(crate) struct Leave {
+    pub(crate) key: Bytes,
+    pub(crate) number: u64,
+    pub(crate) until: Timestamp,
+    /// Whether it was lost, so that it does not count any more.
+    pub(crate) is_lost: bool,
+}
+
+/// What became of a permit that was renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    Kept,
+    Restored,
+    Lost,
 }
 
 impl Table {
@@ -168,7 +185,7 @@ impl Table {
             if let Some(entry) = inner.permits.get_mut(&held.number)
                 && !held.is_over(now)
             {
-                entry.begin(now);
+                (entry.stage, entry.attempted) = (Stage::Renewing, now);
                 resumed.push(Arc::clone(held));
             }
         }
@@ -265,9 +282,5 @@ impl Inner {
 impl Entry {
     fn is_idle(&self) -> bool {
         self.stage == Stage::Idle && !self.is_left
-    }
-
-    fn begin(&mut self, now: Timestamp) {
-        (self.stage, self.attempted) = (Stage::Renewing, now);
     }
 }

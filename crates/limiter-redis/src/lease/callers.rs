@@ -7,10 +7,9 @@ use tokio::sync::oneshot;
 
 use super::{demand::Ask, grant::Grant};
 use crate::{
-    call::{request::Progress, under_way::Operating},
+    call::{operation::Progress, queue::Operating, reply::Charged},
     client::faults::{CallError, Outcome},
     counters::Tally,
-    scripts::Charged,
 };
 
 /// Callers that wait, in the order in which they came.
@@ -136,7 +135,7 @@ impl Callers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::under_way::UnderWay;
+    use crate::call::queue::UnderWay;
 
     /// A caller that has left has received the error `Unavailable`, after which nothing may be charged for it.
     #[test]

@@ -10,7 +10,7 @@ use std::{
 
 use limiter_core::{Cost, Decision, Source, Timestamp, Usage};
 
-use crate::{counters::Tally, scripts::Charged};
+use crate::{call::reply::Charged, counters::Tally};
 
 /// The permits of one lease.
 pub(crate) struct Grant {
@@ -46,11 +46,11 @@ impl Grant {
         lasts: Duration,
     ) -> Self {
         let inexact = |time: Duration| time / 1_024 + Duration::from_micros(1);
-        let (delay, ends) = (charged.delay(), charged.delay() + lasts);
+        let (delay, ends) = (charged.delay, charged.delay + lasts);
         let begins = received.saturating_add(delay + inexact(delay));
         Self {
-            left: AtomicU64::new(charged.permits()),
-            permits: charged.permits(),
+            left: AtomicU64::new(charged.permits),
+            permits: charged.permits,
             begins: if delay.is_zero() { sent } else { begins },
             ends: sent.saturating_add(ends.saturating_sub(inexact(ends))),
             is_low: AtomicBool::new(false),

@@ -17,19 +17,21 @@ use super::{
     grant::Grant,
 };
 use crate::{
-    call::under_way::Operating,
+    call::{
+        queue::Operating,
+        reply::{Charged, CheckReply},
+    },
     client::faults::Outcome,
     context::Context,
     events::Events,
-    handle::Handle,
-    scripts::{Charged, CheckReply, LeaseTerms},
+    scripts::{LeaseTerms, Plan},
 };
 
 /// The leases of a key under one policy.
 pub(crate) struct LeasedKey {
     pub(super) hash: u64,
     pub(super) key: Bytes,
-    pub(super) handle: Arc<Handle>,
+    pub(super) plan: Arc<Plan>,
     terms: LeaseTerms,
     events: Arc<Events>,
     /// The lease that is spent. Read without a lock.
@@ -65,7 +67,7 @@ pub(super) struct Unspent {
 impl LeasedKey {
     /// Returns a key without leases, which was busy for a while.
     pub(super) fn new(
-        (hash, key, handle): (u64, &[u8], &Arc<Handle>),
+        (hash, key, plan): (u64, &[u8], &Arc<Plan>),
         context: &Context,
         terms: LeaseTerms,
         (busy_for, now): (Duration, Timestamp),
@@ -85,7 +87,7 @@ impl LeasedKey {
         Self {
             hash,
             key: Bytes::copy_from_slice(key),
-            handle: Arc::clone(handle),
+            plan: Arc::clone(plan),
             terms,
             events: Arc::clone(&context.events),
             current: ArcSwapOption::empty(),
@@ -93,8 +95,8 @@ impl LeasedKey {
         }
     }
 
-    pub(super) fn is_of(&self, hash: u64, key: &[u8], handle: &Arc<Handle>) -> bool {
-        self.hash == hash && self.key == key && Arc::ptr_eq(&self.handle, handle)
+    pub(super) fn is_of(&self, hash: u64, key: &[u8], plan: &Arc<Plan>) -> bool {
+        self.hash == hash && self.key == key && Arc::ptr_eq(&self.plan, plan)
     }
 
     /// Returns the lease that is spent.
@@ -116,7 +118,7 @@ impl LeasedKey {
             return Found::Answered(admitted);
         }
         let backoff = state.backoff.as_ref();
-        let refusal = backoff.and_then(|it| it.refusal(&self.handle.plan, cost, now));
+        let refusal = backoff.and_then(|it| it.refusal(&self.plan, cost, now));
         if let Some(refusal) = refusal.or_else(denied) {
             state.demand.refuses(cost);
             return Found::Answered(Answered::Refused(refusal.with_source(Source::Cache)));
@@ -195,7 +197,7 @@ impl LeasedKey {
             }
         };
         state.demand.replied(now.saturating_since(ask.at), now);
-        let granted = charged.as_ref().map_or(0, Charged::permits);
+        let granted = charged.as_ref().map_or(0, |it| it.permits);
         let is_short = granted < ask.wanted;
         let after = || Backoff::after(&decision, ask, &self.terms, (now, jitter));
         state.backoff = is_short.then(after).flatten();
@@ -217,7 +219,7 @@ impl LeasedKey {
                 // The caller for whom it was charged has left, or nobody waited.
                 let left = left.filter(|_| !is_forgotten);
                 state.unspent.extend(left.map(|charged| {
-                    let permits = charged.permits();
+                    let permits = charged.permits;
                     Unspent { charged, permits, is_lease: false }
                 }));
             }
@@ -244,8 +246,8 @@ impl LeasedKey {
         (sent, received): (Timestamp, Timestamp),
     ) -> Arc<Grant> {
         self.events.tally.leases.add();
-        self.events.tally.lease_permits.add_many(charged.permits());
-        let lasts = charged.lasts(&self.terms);
+        self.events.tally.lease_permits.add_many(charged.permits);
+        let lasts = self.terms.lasts(&charged.marks, charged.delay);
         Arc::new(Grant::new(charged, decision.usage(), (sent, received), lasts))
     }
 
@@ -265,7 +267,7 @@ impl LeasedKey {
     /// Refuses the callers for whom the store has nothing, or is not asked soon. The others stay, and it is asked at once.
     fn refuse(&self, state: &mut State, ask: Ask, decision: &Decision, now: Timestamp) {
         let State { callers, backoff, .. } = state;
-        let plan = &self.handle.plan;
+        let plan = &self.plan;
         callers.answer(|cost, since| {
             let is_asked_for = since <= ask.at;
             let refusal = backoff.as_ref().and_then(|it| {
@@ -308,7 +310,8 @@ impl LeasedKey {
         let tally = &self.events.tally;
         let Some(unused) = grant.close() else { return 0 };
         tally.leased.add_many(grant.permits - unused);
-        match unused.min(grant.charged.come_back(&self.terms)) {
+        let Charged { permits, marks, delay, .. } = &grant.charged;
+        match unused.min(self.terms.come_back(*permits, marks, *delay)) {
             0 => tally.lease_unused.add_many(unused),
             _ => {
                 let charged = grant.charged.clone();

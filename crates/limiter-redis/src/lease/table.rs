@@ -13,7 +13,7 @@ use foldhash::quality::SeedableRandomState;
 use limiter_core::Timestamp;
 
 use super::leased_key::LeasedKey;
-use crate::handle::Handle;
+use crate::scripts::Plan;
 
 /// Each key has a place in one line. In a full line, a new key replaces one without a lease. If all have one, the
 /// new key is checked at the store, so a flood of keys displaces no lease.
@@ -60,12 +60,12 @@ impl Table {
     /// Calls `found` with what is leased of a key.
     pub(super) fn with<T>(
         &self,
-        (hash, key, handle): (u64, &[u8], &Arc<Handle>),
+        (hash, key, plan): (u64, &[u8], &Arc<Plan>),
         found: impl FnOnce(&Arc<LeasedKey>) -> T,
     ) -> Option<T> {
         let alike = self.line(hash).iter().filter(|place| place.hash.load(Relaxed) == hash);
         let mut known = alike.map(|place| place.key.load());
-        let known = known.find(|it| it.as_ref().is_some_and(|it| it.is_of(hash, key, handle)))?;
+        let known = known.find(|it| it.as_ref().is_some_and(|it| it.is_of(hash, key, plan)))?;
         known.as_ref().map(found)
     }
 
@@ -78,7 +78,7 @@ impl Table {
         for place in self.line(new.hash) {
             let old = place.key.load();
             if let Some(known) = old.as_ref() {
-                if known.is_of(new.hash, &new.key, &new.handle) {
+                if known.is_of(new.hash, &new.key, &new.plan) {
                     place.hash.store(new.hash, Relaxed);
                     return Some((Arc::clone(known), None));
                 }

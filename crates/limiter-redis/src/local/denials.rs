@@ -144,14 +144,8 @@ impl Denials {
         Ticket { hash, generation: generation.unwrap_or(0) }
     }
 
-    /// Caches a denial for [`Denials::MAX_AGE`] at most, unless its key was forgotten since the ticket. Does nothing for
-    /// an admission.
-    pub(crate) fn insert(&self, ticket: Ticket, key: &Bytes, policy: &Policy, denial: Denial) {
-        self.insert_within(Self::MAX_AGE, ticket, (key, policy), denial);
-    }
-
-    /// Caches a denial for `max_age` at most.
-    pub(crate) fn insert_within(
+    /// Caches a denial for `max_age` at most, unless its key was forgotten since the ticket. Does nothing for an admission.
+    pub(crate) fn insert(
         &self,
         max_age: Duration,
         ticket: Ticket,

@@ -1,13 +1,20 @@
 //! A policy, as the server's scripts apply it.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use limiter_core::Policy;
+use limiter_core::{Cost, Policy, Usage};
 
-use super::{ScriptLimit, limit::Kind, terms::LeaseTerms};
+use super::{
+    limit::{Kind, ScriptLimit},
+    terms::LeaseTerms,
+};
 
-/// The scripts of a policy, and what they are called with.
+/// A limiter's states under one policy: the scripts of the policy, and what they are called with. All handles under that
+/// policy share it.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    pub(crate) policy: Policy,
     pub(crate) limits: Vec<ScriptLimit>,
     /// The kind of the only limit, if its script can apply the policy: it is not paced.
     pub(crate) own: Option<Kind>,
@@ -15,8 +22,6 @@ pub(crate) struct Plan {
     pub(crate) max_batch: usize,
     /// Whether the states of some limits are fields of the subject's hash, and not lists beside it.
     has_hash: bool,
-    /// In microseconds.
-    pub(super) longest_delay: u64,
     pub(crate) lease: Option<LeaseTerms>,
 }
 
@@ -52,15 +57,7 @@ impl Plan {
             false => (MAX_BATCH / (limits.len() + logs.clone().count())).max(1),
         };
         let has_hash = logs.count() < limits.len();
-        let longest_delay = limits.iter().map(|limit| limit.longest_delay.as_micros()).min();
-        Self {
-            longest_delay: longest_delay.and_then(|it| it.try_into().ok()).unwrap_or(0),
-            limits,
-            own,
-            max_batch,
-            has_hash,
-            lease,
-        }
+        Self { policy: policy.clone(), limits, own, max_batch, has_hash, lease }
     }
 
     /// Adds the keys of a subject: its hash, unless all limits are logs, and then the list of each log.
@@ -71,15 +68,18 @@ impl Plan {
         keys.extend(self.lists().map(|identity| list(hash, identity)));
     }
 
-    /// Returns the texts that identify the states of all limits.
-    pub(crate) fn identities(&self) -> impl Iterator<Item = &Bytes> {
-        self.limits.iter().map(|limit| &limit.identity)
-    }
-
     /// Returns the texts that identify the states of those limits that are logs.
     pub(crate) fn lists(&self) -> impl Iterator<Item = &Bytes> {
         let logs = self.limits.iter().filter(|limit| limit.kind.is_log());
         logs.map(|limit| &limit.identity)
+    }
+
+    /// Returns for how long no `cost` fits, which is more than what is left, if this usage says that.
+    pub(crate) fn wait_after(&self, usage: &Usage, cost: Cost) -> Option<Duration> {
+        match self.limits.as_slice() {
+            [limit] => limit.wait_after(usage, cost),
+            _ => None,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter_core::{Algorithm, Limit};
 
-use super::{Gcra, argument::micros};
+use super::limit::{Gcra, micros};
 
 /// The terms of leases under a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct LeaseTerms {
     /// How many permits recover in half of it.
     pub(crate) half: u64,
     /// What the script is given beside the permits that are wanted: the length in ticks, or the room that is little.
-    pub(super) term: u64,
+    pub(crate) term: u64,
     end: End,
 }
 
@@ -67,7 +67,7 @@ impl LeaseTerms {
     }
 
     /// Returns for how long a lease may be spent that left these marks, after its request and a delay.
-    pub(super) fn lasts(&self, marks: &[i64], delay: Duration) -> Duration {
+    pub(crate) fn lasts(&self, marks: &[i64], delay: Duration) -> Duration {
         self.length.min(self.counts(marks, delay))
     }
 
@@ -83,7 +83,7 @@ impl LeaseTerms {
 
     /// Returns how many of so many permits may come back of a lease that ended, and left these marks: what has not drained
     /// in its length, or all of a window that goes on.
-    pub(super) fn come_back(&self, permits: u64, marks: &[i64], delay: Duration) -> u64 {
+    pub(crate) fn come_back(&self, permits: u64, marks: &[i64], delay: Duration) -> u64 {
         match self.end {
             End::OfLength => permits.saturating_sub(2 * self.half),
             End::OfWindow if self.counts(marks, delay) > self.length => permits,
@@ -92,7 +92,7 @@ impl LeaseTerms {
     }
 
     /// Returns how much later than its grant a lease is charged for, in microseconds.
-    pub(super) fn charged_ahead(&self) -> u64 {
+    pub(crate) fn charged_ahead(&self) -> u64 {
         match self.end {
             End::OfLength => micros(self.length),
             End::OfWindow => 0,

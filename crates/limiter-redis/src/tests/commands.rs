@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use limiter_core::Policy;
+use limiter_core::{Cost, Policy};
 use limiter_test::bounds::cases::policies;
 
 use crate::{
     ScriptCall,
+    call::check::{Charge, Route},
     client::Form,
-    scripts::{self, Plan, Route},
+    scripts::{self, Plan},
 };
 
 /// Adds the command of each `call('X'`, `pcall('X'` and `try('X'` in a folder's scripts.
@@ -77,7 +78,8 @@ fn the_list_has_the_scripts_of_all_policies() {
     });
     for policy in policies.iter().cloned().chain(pairs) {
         let plan = Plan::new(&policy, policy.name(), true);
-        for call in [plan.route(0), plan.route(100), Route::Lease, Route::List].map(Route::begin) {
+        let [own, leased] = [0, 100].map(|wanted| Charge::of(&plan, Cost::ONE, wanted).route);
+        for call in [own, leased, Route::Lease, Route::List].map(Route::begin) {
             let digest = String::from_utf8(call.args()[1].to_vec()).unwrap();
             assert!(listed.contains(&digest), "{policy:?}: {call:?}");
         }

@@ -52,7 +52,12 @@ impl Cache {
         let (cost, decision) = (cost(permits), refused(retry_after));
         let denial = Denial { cost, decision, sent, received };
         let key = Bytes::copy_from_slice(key);
-        self.denials.insert(self.denials.ticket(&key), &key, &policy(1), denial);
+        self.denials.insert(
+            Denials::MAX_AGE,
+            self.denials.ticket(&key),
+            (&key, &policy(1)),
+            denial,
+        );
     }
 
     fn find(&self, key: &[u8], permits: u64, at: Duration) -> Option<Decision> {
@@ -85,7 +90,12 @@ fn the_limit_that_had_refused_is_named() {
     let decision = Decision::refused(usage, Some(ms(300)));
     let (sent, received) = (cache.start, cache.start);
     let denial = Denial { cost: Cost::ONE, decision, sent, received };
-    cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(1), denial);
+    cache.denials.insert(
+        Denials::MAX_AGE,
+        cache.denials.ticket(b"alice"),
+        (&ALICE, &policy(1)),
+        denial,
+    );
     assert_eq!(cache.find(b"alice", 1, ms(100)).unwrap().limit_index(), 2);
 }
 
@@ -98,7 +108,12 @@ fn a_refusal_ends_as_early_as_it_may_and_reports_no_wait_that_is_too_short() {
         sent: cache.start,
         received: cache.start.saturating_add(ms(7)),
     };
-    cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(1), denial);
+    cache.denials.insert(
+        Denials::MAX_AGE,
+        cache.denials.ticket(b"alice"),
+        (&ALICE, &policy(1)),
+        denial,
+    );
     // The store may have decided when it was sent.
     assert_eq!(cache.find(b"alice", 1, ms(100)), None);
     // Or just when it was received.
@@ -150,7 +165,7 @@ fn a_charge_removes_what_has_become_too_short() {
         sent: cache.start,
         received: cache.start,
     };
-    cache.denials.insert(ticket(b"alice"), &ALICE, &policy(1), never);
+    cache.denials.insert(Denials::MAX_AGE, ticket(b"alice"), (&ALICE, &policy(1)), never);
     cache.denials.charged(ticket(b"alice"), b"alice", cache.start);
     assert_eq!(cache.find(b"alice", 4, ms(100)), None, "the store has to be asked");
     assert!(cache.find(b"alice", 11, ms(100)).is_some(), "it never fits");
@@ -175,7 +190,12 @@ fn a_cost_that_can_never_fit_is_cached_for_a_second() {
     let insert = |decision| {
         let (sent, received) = (cache.start, cache.start);
         let denial = Denial { cost: cost(11), decision, sent, received };
-        cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(1), denial);
+        cache.denials.insert(
+            Denials::MAX_AGE,
+            cache.denials.ticket(b"alice"),
+            (&ALICE, &policy(1)),
+            denial,
+        );
     };
     insert(Decision::admitted(usage));
     assert_eq!(cache.find(b"alice", 11, Duration::ZERO), None);
@@ -196,7 +216,12 @@ fn a_denial_holds_for_its_quota_alone_and_is_forgotten_for_all() {
     let (sent, received, decision) = (cache.start, cache.start, refused(ms(100)));
     for quota in [1, 2] {
         let denial = Denial { cost: Cost::ONE, decision, sent, received };
-        cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(quota), denial);
+        cache.denials.insert(
+            Denials::MAX_AGE,
+            cache.denials.ticket(b"alice"),
+            (&ALICE, &policy(quota)),
+            denial,
+        );
     }
     let find = |quota| cache.denials.find(b"alice", &policy(quota), Cost::ONE, sent, |_| None);
     let held = || [1, 2, 3].map(|quota| find(quota).is_some());
@@ -225,9 +250,14 @@ fn what_was_asked_before_a_refund_is_not_remembered_after_it() {
         cache.remember(b"alice", 1, ms(100));
         cache.denials.forget(b"alice");
         assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
-        cache.denials.insert(before, &ALICE, &policy(1), denial);
+        cache.denials.insert(Denials::MAX_AGE, before, (&ALICE, &policy(1)), denial);
         assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
-        cache.denials.insert(cache.denials.ticket(b"alice"), &ALICE, &policy(1), denial);
+        cache.denials.insert(
+            Denials::MAX_AGE,
+            cache.denials.ticket(b"alice"),
+            (&ALICE, &policy(1)),
+            denial,
+        );
         assert!(cache.find(b"alice", 1, Duration::ZERO).is_some());
     }
 }

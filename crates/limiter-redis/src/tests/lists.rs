@@ -249,16 +249,32 @@ fn leased_permits_are_spent_first_and_are_returned() {
     assert_eq!(store.block_on(tenants.peek("acme")).unwrap().remaining(), 1);
 }
 
+/// Such a list was an error, while a limiter in memory charges it.
 #[test]
-fn limiters_with_the_same_states_are_no_list() {
+fn of_two_demands_on_one_state_the_second_sees_the_first() {
     let store = Store::new();
     let first = store.limiter_of(&unique(), &Policy::gcra("first", Quota::per_second(1)), 0);
-    let policy = Policy::gcra("second", Quota::per_second(1));
-    let [one, other] = [(); 2].map(|()| first.sibling(&policy).unwrap());
-    let list = [&one, &other].map(|limiter| Demand::new(limiter, "alice", Cost::ONE));
-    let error = store.block_on(decide(&list)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidSetting);
-    assert!(error.to_string().contains(r#""second" and "second" have the same states"#), "{error}");
+    let [one, same] =
+        [(); 2].map(|()| first.sibling(&Policy::gcra("second", Quota::per_minute(10))).unwrap());
+    let tier = one.with_policy(&Policy::gcra("tier", Quota::per_minute(20))).unwrap();
+    // Half of the burst, each.
+    for (other, half) in [(same, 5), (tier, 10)] {
+        let decide = |cost| {
+            let (first, cost) = (Demand::new(&one, "alice", Cost::of(5)), Cost::of(cost));
+            store.block_on(decide(&[first, Demand::new(&other, "alice", cost)])).unwrap()
+        };
+        let left = || store.block_on(one.peek("alice")).unwrap().remaining();
+        let refused: Vec<_> = refusing(&decide(half + 1)).iter().map(|(index, _)| *index).collect();
+        assert_eq!((refused, left()), (vec![1], 10));
+        assert!(decide(half).is_admitted());
+        assert_eq!(left(), 0);
+        store.block_on(one.reset("alice")).unwrap();
+    }
+}
+
+#[test]
+fn a_sibling_has_another_name() {
+    let first = Store::new().limiter_of(&unique(), &Policy::gcra("first", Quota::per_second(1)), 0);
     let error = first.sibling(&Policy::gcra("first", Quota::per_hour(1))).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
 }

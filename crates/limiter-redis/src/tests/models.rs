@@ -124,7 +124,7 @@ fn a_refusal_from_before_a_refund_is_never_remembered() {
             let usage = Usage::new(1, 0, Duration::from_secs(1));
             let decision = Decision::refused(usage, Some(Duration::from_secs(1)));
             let denial = Denial { cost: Cost::ONE, decision, sent: now, received: now };
-            denials.insert(ticket, &"key".into(), &policy, denial);
+            denials.insert(Denials::MAX_AGE, ticket, (&"key".into(), &policy), denial);
         }
         refund.join().unwrap();
         assert_eq!(denials.find(b"key", &policy, Cost::ONE, now, |_| None), None);

@@ -15,7 +15,12 @@ use proptest::{
 
 use crate::{
     LEASES, ScriptCall,
-    scripts::{self, Ask, Charge, Charged, Demand, ListReply, ListRequest, Plan, Route, Scripts},
+    call::{
+        check::{Charge, Route},
+        list::{self, Ask},
+        reply::Charged,
+    },
+    scripts::{self, Plan, Scripts},
 };
 
 /// When values are planted, in microseconds of Unix time.
@@ -177,11 +182,11 @@ impl<'a> Subject<'a> {
 
     /// Checks one permit, and maybe asks for a lease, as limiters do. Returns the decision.
     fn check(&mut self, now: i64, wanted: u64) -> Result<Decision, TestCaseError> {
-        let charge = Charge { cost: Cost::ONE, wanted, route: self.plan.route(wanted) };
+        let charge = Charge::of(&self.plan, Cost::ONE, wanted);
         let mut call = charge.route.begin();
-        self.plan.add_check(charge, &mut call.arguments);
+        charge.add(&self.plan, &mut call.arguments);
         let reply = self.call(now, call)?;
-        let read = integers(&reply).and_then(|numbers| self.plan.checked(&numbers, charge));
+        let read = integers(&reply).and_then(|numbers| charge.read(&self.plan, &numbers));
         let Some(read) = read else {
             return Err(TestCaseError::fail(format!("a check replied {reply:?}")));
         };
@@ -190,16 +195,13 @@ impl<'a> Subject<'a> {
     }
 
     /// Asks the script `list`, and returns whether its reply has a meaning.
-    fn request(&mut self, now: i64, request: ListRequest) -> Result<bool, TestCaseError> {
+    fn request(&mut self, now: i64, ask: Ask) -> Result<bool, TestCaseError> {
         let mut call = Route::List.begin();
-        request.add(&[self.demand()], &mut call.arguments);
+        ask.add(&[(&self.plan, 1)], &mut call.arguments);
         let numbers = integers(&self.call(now, call)?).unwrap_or_default();
-        if request == ListRequest::Peek {
-            return Ok(self.plan.peeked(&numbers).is_some());
-        }
-        let read = ListReply::read(&[self.demand()], request, &numbers);
+        let read = list::read(ask, &[(&self.plan, 1)], &numbers);
         let has_meaning = read.is_some();
-        let replies = read.map(|ListReply(replies)| replies).unwrap_or_default();
+        let replies = read.unwrap_or_default();
         self.charged.extend(replies.into_iter().filter_map(|reply| reply.charged));
         Ok(has_meaning)
     }
@@ -207,18 +209,13 @@ impl<'a> Subject<'a> {
     /// Gives back all of a charge, and returns the reply.
     fn refund(&mut self, now: i64, charged: &Charged) -> Result<Vec<i64>, TestCaseError> {
         let mut call = ScriptCall::of(&Scripts::shared().refund, Vec::new());
-        self.plan.add_refund(charged, charged.permits(), &mut call.arguments);
+        charged.add_refund(&self.plan, charged.permits, &mut call.arguments);
         Ok(integers(&self.call(now, call)?).unwrap_or_default())
-    }
-
-    fn demand(&self) -> Demand<'_> {
-        Demand::charge(&self.plan, Cost::ONE)
     }
 
     /// Calls what a number chooses.
     fn random(&mut self, now: i64, choice: usize) -> Result<(), TestCaseError> {
-        let asks = Ask::one_of_each().map(ListRequest::Reserve);
-        let requests: Vec<_> = [ListRequest::Peek].into_iter().chain(asks).collect();
+        let requests: Vec<_> = Ask::one_of_each().collect();
         match choice % (requests.len() + 3) {
             0 => drop(self.check(now, 0)?),
             1 => drop(self.check(now, 50)?),
@@ -339,7 +336,7 @@ fn of_a_list_with_a_wrong_sum_is_taken_what_is_charged() {
     let (head, entry) = (format!("{START} 0 0"), format!("{START} 70"));
     let key = scripts::list(&HASH, policy.identities()[0].as_bytes());
     subject.server.execute(&[b"RPUSH", &*key, head.as_bytes(), entry.as_bytes()], START);
-    assert!(subject.request(START, ListRequest::Reserve(Ask::UpTo)).unwrap());
+    assert!(subject.request(START, Ask::UpTo).unwrap());
     let wait = subject.check(START, 0).unwrap().retry_after();
     assert!(wait <= Some(Duration::from_secs(120)), "{wait:?}");
 }
@@ -354,7 +351,7 @@ fn a_list_with_a_wrong_sum_is_removed_with_its_last_entry() {
     let key = scripts::list(&HASH, policy.identities()[0].as_bytes());
     let head = format!("{START} 0 1");
     subject.server.execute(&[b"RPUSH", &*key, head.as_bytes()], START);
-    assert!(subject.request(START, ListRequest::Reserve(Ask::InAnyCase)).unwrap());
+    assert!(subject.request(START, Ask::InAnyCase).unwrap());
     let charged = subject.charged.pop().unwrap();
     assert_eq!(subject.refund(START, &charged).unwrap(), [1]);
     assert_eq!(subject.stored(), [""; 0]);

@@ -11,10 +11,12 @@ use limiter_core::{Algorithm, Cost, ErrorKind, Key, Policy};
 
 use crate::{
     CallError, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
-    scripts::{
-        self, Charge, Plan, Route,
-        in_flight::{EnterReply, read_permits},
+    call::{
+        check::{Charge, Route},
+        list::{self, Ask},
     },
+    in_flight::{enter::read_entry, permits_call::read_permits},
+    scripts::{self, Plan},
 };
 
 fn policies() -> impl Iterator<Item = Policy> {
@@ -37,15 +39,15 @@ fn read(script: &str, plan: &Plan, numbers: &[i64]) {
     let reply = || ScriptReply::Array(numbers.iter().copied().map(ScriptReply::Integer).collect());
     let routes = match script {
         "gcra" | "window" | "log" => {
-            let _ = plan.peeked(numbers);
-            &[plan.route(0)][..]
+            let _ = list::read(Ask::Peek, &[(plan, 1)], numbers);
+            &[Charge::of(plan, Cost::ONE, 0).route][..]
         }
         "list" => &[Route::List],
         "lease" => &[Route::Lease],
         // A refund is one number, and a reset is done, whatever it replies.
         "refund" | "reset" => &[],
         "enter" => {
-            let read = EnterReply::read(&reply());
+            let read = read_entry(&reply());
             assert!(read.is_none() || numbers.len() == 2, "{numbers:?}");
             &[]
         }
@@ -57,10 +59,9 @@ fn read(script: &str, plan: &Plan, numbers: &[i64]) {
         _ => panic!("no replies to {script} are read here; add how they are"),
     };
     for (route, wanted) in routes.iter().flat_map(|route| [0, 100].map(|wanted| (*route, wanted))) {
-        let read = plan.checked(numbers, Charge { cost: Cost::ONE, wanted, route });
+        let read = Charge { cost: Cost::ONE, wanted, route }.read(plan, numbers);
         if let Some(charged) = read.and_then(|read| read.charged) {
-            plan.add_refund(&charged, 1, &mut Vec::new());
-            let _ = charged.delay();
+            charged.add_refund(plan, 1, &mut Vec::new());
         }
     }
 }
@@ -162,7 +163,7 @@ fn a_lease_of_fewer_permits_than_the_cost_is_no_admission() {
         let charge = Charge { cost: Cost::of(3), wanted: 100, route: Route::Lease };
         for (permits, is_admitted) in [(-6, false), (0, false), (2, false), (3, true), (6, true)] {
             let reply = [1, 600_000, 4, permits, 1, 600_000];
-            let read = plan.checked(&reply, charge);
+            let read = charge.read(&plan, &reply);
             assert_eq!(read.is_some(), is_admitted, "{policy:?}: {reply:?} {read:?}");
         }
     }

@@ -15,8 +15,7 @@ use crate::{
     CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
     client::{
         cluster::routing::Cluster,
-        last_failure::LastFailure,
-        node::{Command, Connect, Node},
+        node::{Command, Connect, LastFailure, Node},
         slot,
     },
 };

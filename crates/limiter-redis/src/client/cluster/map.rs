@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use fred::types::config::Server;
 
-use super::{
-    member::Member,
-    ranges::{SLOTS, Slots},
-};
+use super::member::{Member, SLOTS, Slots};
 
 /// The node of each slot.
 pub(crate) struct Map<N> {

@@ -13,8 +13,7 @@ use tokio::sync::Mutex;
 
 use super::{
     map::Map,
-    member::{Member, Members},
-    ranges::Slots,
+    member::{Member, Members, Slots},
 };
 use crate::client::{
     ScriptCall, ScriptReply,
@@ -23,8 +22,7 @@ use crate::client::{
         command,
         start::{ASKING, RECONNECT_DELAY},
     },
-    last_failure::LastFailure,
-    node::{Command, Connect, Node as _},
+    node::{Command, Connect, LastFailure, Node as _},
     slot,
 };
 

@@ -16,7 +16,7 @@ use crate::client::{
     circuit_breaker::CircuitBreaker,
     faults::{CallError, Fault},
     node::Command,
-    timers,
+    threads,
 };
 
 /// A client or a pool of the library `fred` that the program has already.
@@ -74,7 +74,7 @@ impl FredClient {
         }
         let runtime = Handle::try_current()
             .map_err(|_| invalid("there is no Tokio runtime; call this from the client's"))?;
-        Ok(Self { pool, runtime, timers: timers::start()?, breaker: CircuitBreaker::default() })
+        Ok(Self { pool, runtime, timers: threads::timers()?, breaker: CircuitBreaker::default() })
     }
 }
 
@@ -99,7 +99,7 @@ impl ScriptClient for FredClient {
     }
 
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + 'static {
-        timers::sleep(&self.timers, time)
+        threads::sleep(&self.timers, time)
     }
 
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {

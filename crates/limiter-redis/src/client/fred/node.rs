@@ -20,8 +20,7 @@ use super::{
 };
 use crate::client::{
     faults::{CallError, Fault},
-    last_failure::LastFailure,
-    node::{Command, Connect, Node},
+    node::{Command, Connect, LastFailure, Node},
 };
 
 /// How often the state of a new client is read while calls wait for it.

@@ -22,7 +22,10 @@ use tokio::{
 };
 
 use super::{command::send, reply::why_unreachable};
-use crate::client::{credentials::Provider, last_failure::LastFailure, node::Command};
+use crate::client::{
+    credentials::Provider,
+    node::{Command, LastFailure},
+};
 
 /// How long a connection may return nothing before it is replaced.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);

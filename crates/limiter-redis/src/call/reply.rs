@@ -1,10 +1,8 @@
-//! The numbers that the replies of several scripts have in common. The header of each script describes its replies.
+//! What scripts reply to demands. The header of each script describes its replies.
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Decision, Usage};
-
-use super::{ScriptLimit, argument::micros, charge::Charged, limit::Kind, plan::Plan};
+use limiter_core::{Decision, Usage};
 
 /// The first number of most replies.
 pub(super) const REFUSED: i64 = 0;
@@ -23,6 +21,19 @@ pub(crate) struct CheckReply {
     pub(crate) ahead: Option<Charged>,
 }
 
+/// What a refund needs to know of a charge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Charged {
+    pub(crate) permits: u64,
+    /// When it was charged, in microseconds of Unix time by the server's clock.
+    pub(super) taken_at: i64,
+    pub(crate) delay: Duration,
+    /// What it left in the state of each limit, from `taken_at`.
+    pub(crate) marks: Vec<i64>,
+    /// How much later than `taken_at` a lease is charged for, in microseconds. 0 of any other charge.
+    pub(super) length: u64,
+}
+
 impl CheckReply {
     pub(super) const fn admitted(usage: Usage, charged: Option<Charged>) -> Self {
         Self { decision: Decision::admitted(usage), charged, ahead: None }
@@ -33,26 +44,6 @@ impl CheckReply {
         let decision = Decision::refused(usage, wait);
         (wait != Some(Duration::ZERO)).then_some(Self { decision, charged: None, ahead: None })
     }
-}
-
-impl Plan {
-    /// Returns for how long no `cost` fits, which is more than what is left, if this usage says that: a counter's does not.
-    pub(crate) fn wait_after(&self, usage: &Usage, cost: Cost) -> Option<Duration> {
-        let reset = usage.reset_after();
-        match self.limits.as_slice() {
-            [ScriptLimit { gcra: Some(gcra), .. }] => {
-                gcra.wait(micros(reset) * gcra.scale, cost.get())
-            }
-            [limit] if matches!(limit.kind, Kind::Fixed | Kind::Aligned) => Some(reset),
-            _ => None,
-        }
-    }
-}
-
-/// Reads the time until a limit is fresh, and the permits that it has left.
-pub(super) fn usage(limit: &ScriptLimit, reset: i64, left: i64) -> Option<Usage> {
-    let reset = Duration::from_micros(u64::try_from(reset).ok()?);
-    Some(Usage::new(limit.largest, u64::try_from(left).ok()?, reset))
 }
 
 /// Reads a wait, for ever as `None`.
