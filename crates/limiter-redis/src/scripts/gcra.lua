@@ -35,6 +35,8 @@ for i = 1, #KEYS do
       value = string.format('%d.%04d', now + math.floor(after / scale), after % scale)
     end
     -- include write
+    -- A refusal needs no repair: the state is full all the same.
+    failed = is_admitted and failed or nil
   end
   replies[i] = failed or is_admitted and after or -1 - debt
 end

@@ -116,7 +116,8 @@ for i, key in ipairs(KEYS) do
       local slack = is_gcra and limit.permits * limit.number / limit.extra or limit.number
       failed = hash_write(key, words, before, reset / 1000 + 2, slack / 1000)
     end
-    replies[i] = failed or reply
+    -- A refusal needs no repair: the state is full all the same.
+    replies[i] = (charged > 0 or begins) and failed or reply
   end
 end
 if #KEYS == 1 then

@@ -25,6 +25,7 @@ pub(crate) struct ScriptLimit {
     /// The most permits at once.
     pub(crate) largest: u64,
     pub(crate) longest_delay: Duration,
+    window: Duration,
 }
 
 /// How a script decides. Limits of one kind share a call.
@@ -107,6 +108,7 @@ impl ScriptLimit {
             has_own_script: pace == 0,
             largest: permits.div_ceil(pace.max(1)),
             longest_delay: Duration::from_micros(horizon),
+            window: Duration::from_micros(window),
         }
     }
 
@@ -126,6 +128,7 @@ impl ScriptLimit {
             has_own_script: true,
             largest: burst,
             longest_delay: Duration::from_micros(horizon.div_ceil(scale)),
+            window: limit.quota().window(),
         }
     }
 
@@ -157,7 +160,11 @@ impl ScriptLimit {
         let reset = usage.reset_after();
         match &self.gcra {
             Some(gcra) => gcra.wait(micros(reset) * gcra.scale, cost.get()),
-            None => matches!(self.kind, Kind::Fixed | Kind::Aligned).then_some(reset),
+            None if matches!(self.kind, Kind::Fixed | Kind::Aligned) => {
+                // A window that is reserved for later may have room when it opens.
+                Some(if reset > self.window { reset - self.window } else { reset })
+            }
+            None => None,
         }
     }
 }

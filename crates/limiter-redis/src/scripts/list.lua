@@ -310,7 +310,7 @@ local function general()
     end
     -- Also of a refusal: without its repair, an impossible state would be full from each later moment anew.
     local failed = write(limits, hashes)
-    if failed then
+    if failed and is_admitted then
       return failed
     end
     if is_admitted and within ~= -1 then

@@ -24,11 +24,10 @@ for i, key in ipairs(KEYS) do
   if not failed and fits == now then
     log_charge(limit, cost + 0, now)
   end
-  if not failed and (fits == now or limit.is_damaged) then
-    failed = log_write(limit)
-  elseif not failed and limit.past > 64 then
-    -- If that is refused, nothing has changed.
-    log_write(limit)
+  if not failed and (fits == now or limit.is_damaged or limit.past > 64) then
+    -- A refusal needs no repair, and what is past may stay.
+    local refused = log_write(limit)
+    failed = fits == now and refused or nil
   end
   local reset, left = log_usage(limit)
   local is_admitted = fits == now

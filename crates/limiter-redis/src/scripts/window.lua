@@ -32,6 +32,8 @@ for i = 1, #KEYS do
     end
     local value, lasts, slack = window_text(kind, length, present, taken, fading) .. older, reset / 1000 + 2, length / 1000
     -- include write
+    -- A refusal needs no repair: the state is full all the same.
+    failed = is_admitted and failed or nil
   end
   if failed or is_admitted then
     replies[i] = failed or { 1, reset, left }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use foldhash::quality::SeedableRandomState;
 use limiter_core::{Cost, Decision, Policy, Quota, Source, Timestamp, Usage};
 
+use super::store::{Store, unique};
 use crate::{
     context::Settings,
     local::denials::{Denial, Denials},
@@ -329,4 +330,21 @@ fn nobody_can_prepare_keys_with_equal_hashes() {
     assert_eq!(hasher.hash_one(&one[..]), hasher.hash_one(&other[..]), "the attack is out of date");
     let hasher = Settings::default().hasher();
     assert_ne!(hasher.hash_one(&one[..]), hasher.hash_one(&other[..]));
+}
+
+/// The wait was that until the reserved window ends.
+#[test]
+fn a_larger_cost_waits_until_a_reserved_window_opens() {
+    for text in ["10/min by fixed-window", "10/min by aligned-window"] {
+        let store = Store::new();
+        let limiter = store.limiter_of(&unique(), &Policy::parse("test", text).unwrap(), 100);
+        assert!(store.block_on(limiter.check_n("alice", cost(10))).unwrap().is_admitted());
+        let minute = Duration::from_secs(60);
+        assert!(store.block_on(limiter.reserve("alice", cost(3), minute)).unwrap().is_admitted());
+        let opens = store.block_on(limiter.check_n("alice", cost(2))).unwrap().retry_after();
+        let cached = store.block_on(limiter.check_n("alice", cost(7))).unwrap();
+        assert_eq!((cached.source(), cached.retry_after()), (Source::Cache, opens), "{text}");
+        store.pass(opens.unwrap());
+        assert!(store.block_on(limiter.check_n("alice", cost(7))).unwrap().is_admitted(), "{text}");
+    }
 }

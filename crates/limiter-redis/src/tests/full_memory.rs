@@ -24,14 +24,17 @@ const POLICIES: [&str; 7] = [
     "2/min, 20/h by sliding-log",
 ];
 
-/// Returns a limiter that asks the server each time.
-fn limiter(store: &Arc<Store>, text: &str) -> RedisLimiter<Client> {
+fn policy(text: &str) -> Policy {
     let limits = text.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
-    let policy = match limits.clone().count() {
+    match limits.clone().count() {
         1 => Policy::parse("test", text).unwrap(),
         _ => Policy::all_of("test", limits).unwrap(),
-    };
-    store.limiter_of(&unique(), &policy, 0)
+    }
+}
+
+/// Returns a limiter that asks the server each time.
+fn limiter(store: &Arc<Store>, text: &str) -> RedisLimiter<Client> {
+    store.limiter_of(&unique(), &policy(text), 0)
 }
 
 fn has_room_for(bytes: usize) -> impl Fn(&mut Server) {
@@ -127,21 +130,31 @@ fn permits_in_flight_are_renewed() {
     assert_eq!(world.members(&limiter, "alice"), 8);
 }
 
-/// A state that no charge can have left is repaired, and where it can't be, its key has no wait that would hold.
+/// A state that no charge can have left is full. Where it can't be repaired, its refusal was an error, so that a caller which
+/// forwards on errors had no limit.
 #[test]
-fn an_impossible_state_promises_no_wait_that_does_not_hold() {
-    let store = Store::new();
-    let limiter = limiter(&store, "2/min");
-    assert!(store.settle(limiter.check("alice")).unwrap().is_admitted());
-    let key = limiter.stored_keys("alice").unwrap().remove(0);
-    store.client.execute(&[b"HSET", &*key, b"gcra.60s", b"nonsense"]);
-    store.client.set_up(has_room_for(0));
-    let error = store.settle(limiter.check("alice")).unwrap_err();
-    assert_eq!(CallError::of(&error).unwrap().fault(), Fault::NotExecuted, "{error}");
-    store.client.set_up(|server| server.set_max_memory(None));
-    let wait = store.settle(limiter.check("alice")).unwrap().retry_after().unwrap();
-    store.pass(wait);
-    assert!(store.settle(limiter.check("alice")).unwrap().is_admitted());
+fn an_impossible_state_is_refused_and_repaired_when_there_is_memory() {
+    for text in POLICIES {
+        for lease in [false, true] {
+            let store = Store::new();
+            let limiter = store.limiter_with(&unique(), &policy(text), |it| it.lease(lease));
+            assert!(store.settle(limiter.check("alice")).unwrap().is_admitted());
+            for key in limiter.stored_keys("alice").unwrap() {
+                for identity in limiter.policy().identities().iter() {
+                    store.client.execute(&[b"HSET", &*key, identity.as_bytes(), b"nonsense"]);
+                }
+                store.client.execute(&[b"LSET".as_slice(), &key, b"0", b"nonsense"]);
+            }
+            store.client.set_up(has_room_for(0));
+            let refused = store.settle(limiter.check("alice")).unwrap();
+            assert!(!refused.is_admitted(), "{text}");
+            store.pass(Duration::from_secs(2));
+            store.client.set_up(|server| server.set_max_memory(None));
+            let wait = store.settle(limiter.check("alice")).unwrap().retry_after().unwrap();
+            store.pass(wait);
+            assert!(store.settle(limiter.check("alice")).unwrap().is_admitted(), "{text}");
+        }
+    }
 }
 
 /// A refusal removes entries of a log if more than 64 are past. If that is refused, it is a refusal all the same.
