@@ -193,8 +193,13 @@ impl<C: ScriptClient> InFlightLimiter for RedisInFlight<C> {
     }
 
     fn enter(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Entry> {
-        let (Self { shared, enters }, key) = (self.clone(), self.shared.keys.of(key));
-        LimiterFuture::pending(async move { shared.enter(enters, key?, limit).await })
+        let Self { shared, enters } = self.clone();
+        match shared.keys.of(key) {
+            Ok(key) => {
+                LimiterFuture::pending(async move { shared.enter(enters, key, limit).await })
+            }
+            Err(error) => LimiterFuture::ready(Err(error)),
+        }
     }
 
     fn peek(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Occupancy> {

@@ -22,11 +22,12 @@ pub struct Admission {
     charged: Option<Charged>,
 }
 
-/// A rule that is asked about a request: see [`Rule::ask`]. Await it.
+/// A rule that is asked: see [`Rule::ask`] and [`Rule::check`]. Await it.
 #[must_use = "nothing is charged unless it is awaited"]
 pub struct AskRequest<'r> {
     rule: &'r Rule,
-    head: Head<'r>,
+    /// `None` if there is no request.
+    head: Option<Head<'r>>,
     key: Option<Key<'r>>,
     cost: Option<Cost>,
 }
@@ -53,23 +54,24 @@ impl Rule {
     ///
     /// [`Refused`] if the rule does not admit the request.
     pub fn ask<'r>(&'r self, head: impl Into<Head<'r>>) -> AskRequest<'r> {
-        AskRequest { rule: self, head: head.into(), key: None, cost: None }
+        AskRequest { rule: self, head: Some(head.into()), key: None, cost: None }
     }
 
-    /// Charges `cost` to `key`, without a request: for a job, a message of a queue or of a WebSocket.
+    /// Asks the rule about `key`, without a request: for a job, a message of a queue or of a WebSocket. It charges one
+    /// permit, unless [`cost`](AskRequest::cost) says how many.
     ///
     /// It follows the rule's mode, wait and choice for store failures, and is counted in its metrics. The policy is the
     /// rule's own; of a rule whose [plan](Self::plan) depends on the request, say which by [`under`](Self::under).
     ///
     /// ```
-    /// use limiter_core::{Cost, Key, MemoryLimiter, Policy, Quota};
+    /// use limiter_core::{Cost, MemoryLimiter, Policy, Quota};
     /// use limiter_tower::{Rule, key::FixedKey, refusal::Refused};
     ///
     /// # async fn example() -> Result<(), Refused> {
     /// let limiter = MemoryLimiter::new(Policy::gcra("tokens", Quota::per_minute(10_000)));
     /// let rule = Rule::new(limiter, FixedKey::new("all"));
     /// // As many as most answers have.
-    /// let admission = rule.check(&Key::from("alice"), Cost::of(1_000)).await?;
+    /// let admission = rule.check("alice").cost(Cost::of(1_000)).await?;
     /// // The answer had 1,200: the difference is charged.
     /// admission.keep(1_200);
     /// # Ok(())
@@ -80,14 +82,8 @@ impl Rule {
     ///
     /// [`Refused`] if the rule does not admit it. Its reason is [`Reason::Misconfigured`] if the rule's plan depends on the
     /// request.
-    pub async fn check(&self, key: &Key<'_>, cost: Cost) -> Result<Admission, Refused> {
-        if self.selects_by_request() {
-            log::plan_needs_request(self.name());
-            return Err(Refused::new(self.live_plan().into_owned(), Reason::Misconfigured));
-        }
-        let head = Head::empty();
-        let plan = self.plan_of(head);
-        decide(Ask::new(self, plan, key.into(), cost), head).await
+    pub fn check<'r>(&'r self, key: impl Into<Key<'r>>) -> AskRequest<'r> {
+        AskRequest { rule: self, head: None, key: Some(key.into()), cost: Some(Cost::ONE) }
     }
 }
 
@@ -104,17 +100,26 @@ impl<'r> AskRequest<'r> {
 
     async fn send(self) -> Result<Admission, Refused> {
         let Self { rule, head, key, cost } = self;
+        if head.is_none() && rule.selects_by_request() {
+            log::plan_needs_request(rule.name());
+            return Err(Refused::new(rule.live_plan().into_owned(), Reason::Misconfigured));
+        }
+        let empty: Head<'r> = Head::empty();
+        let head = head.unwrap_or(empty);
         let ask = match key {
-            Some(key) => Ask::new(rule, rule.plan_of(head), key, rule.cost_of(head)),
-            None => match Ask::of(rule, head)? {
-                Some(ask) => ask,
-                None => {
-                    rule.report_not_asked(Outcome::Bypassed, head);
-                    return Ok(Admission { decision: None, charged: None });
-                }
-            },
+            Some(key) => Ask::by_key(rule, key, head)?,
+            None => Ask::of(rule, head)?,
         };
-        decide(Ask { cost: cost.unwrap_or(ask.cost), ..ask }, head).await
+        let Some(ask) = ask else {
+            rule.report_not_asked(Outcome::Bypassed, head);
+            return Ok(Admission { decision: None, charged: None });
+        };
+        let ask = Ask { cost: cost.unwrap_or(ask.cost), ..ask };
+        let ask = Question::new(vec![ask]).decide(head).await?.pop();
+        Ok(Admission {
+            decision: ask.as_ref().and_then(Ask::decided),
+            charged: ask.and_then(|ask| ask.charged(true)),
+        })
     }
 }
 
@@ -125,15 +130,6 @@ impl<'r> IntoFuture for AskRequest<'r> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.send())
     }
-}
-
-/// Decides by one rule.
-async fn decide(ask: Ask<'_>, head: Head<'_>) -> Result<Admission, Refused> {
-    let ask = Question::new(vec![ask]).decide(head).await?.pop();
-    Ok(Admission {
-        decision: ask.as_ref().and_then(Ask::decided),
-        charged: ask.and_then(|ask| ask.charged(true)),
-    })
 }
 
 impl Admission {

@@ -13,6 +13,7 @@
 
 mod client_ip;
 mod closure;
+mod digest;
 mod extension;
 mod extractor;
 mod fixed;
@@ -22,6 +23,7 @@ mod missing;
 mod route;
 mod tuple;
 
+pub(crate) use self::digest::Digests;
 #[cfg(feature = "axum")]
 pub use self::route::MatchedPathKey;
 pub use self::{

@@ -13,9 +13,10 @@ mod typed;
 use std::{
     borrow::Cow,
     fmt,
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
 };
 
+use arc_swap::ArcSwap;
 pub use limiter_core::OnStoreFailure;
 use limiter_core::{Block, Blocks, Cost, Error, Limiter, WaitingLimiter};
 
@@ -25,6 +26,7 @@ pub use self::{
 };
 pub(crate) use self::{
     live::{Flag, Live, LivePlan},
+    operate::check_slots,
     settings::Blocking,
     spec::{Details, ObserveFn, OnError, Spec},
 };
@@ -98,7 +100,7 @@ impl Rule {
             shared: Arc::new(Shared {
                 plan: LivePlan::new(plan),
                 unsent: AtomicU64::new(0),
-                taken: Mutex::default(),
+                taken: ArcSwap::default(),
             }),
             typed,
             cost: None,
@@ -123,7 +125,8 @@ impl Rule {
     /// Sets the plan of each request: `select` returns it, or `None` for the rule's own policy.
     ///
     /// [`Plans`](crate::plan::Plans) selects by tier. Plans should be prepared beforehand, and share the limiter's
-    /// states. A rule that delays requests refuses those whose plan can't wait.
+    /// states. A plan with the name of another rule of the layer rejects the request with 500, because header fields
+    /// identify policies by name. A rule that delays requests refuses those whose plan can't wait.
     #[must_use]
     pub fn plan(self, select: impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.select = Select::By(Arc::new(select)))

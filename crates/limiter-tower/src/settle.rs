@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Cost, Key, LimiterFuture, Receipt};
+use limiter_core::{Blocks, Cost, Key, LimiterFuture, Receipt};
 
 pub use crate::head::ResponseHead;
 use crate::{
@@ -174,10 +174,8 @@ impl Charged {
     pub(crate) fn send(&self, strike: Strike) {
         let Some(Blocking { blocks, .. }) = &self.rule.settings.block else { return };
         match strike {
-            Strike::Count => {
-                send_strike(blocks.strike(&self.key), &self.rule);
-            }
-            Strike::Success => send(blocks.success(&self.key), &self.rule),
+            Strike::Count => drop(send_strike(blocks, &self.key, &self.rule)),
+            Strike::Success => drop(send(blocks.success(&self.key), &self.rule)),
             Strike::Ignore => {}
         }
     }
@@ -199,13 +197,11 @@ impl Charged {
         self.kept = Some(permits);
         let charged = self.permits();
         match (self.receipt.take(), Cost::new(permits.saturating_sub(charged))) {
-            (_, Ok(more)) => {
-                send(self.plan.limiter().charge(&self.key, more), &self.rule);
-            }
+            (_, Ok(more)) => drop(send(self.plan.limiter().charge(&self.key, more), &self.rule)),
             (Some(receipt), Err(_)) => {
                 let receipt = receipt.keep(permits);
                 if receipt.permits() > 0 {
-                    send(self.plan.limiter().refund(receipt), &self.rule);
+                    drop(send(self.plan.limiter().refund(receipt), &self.rule));
                 }
             }
             (None, Err(_)) => {}
@@ -217,28 +213,22 @@ impl Charged {
     }
 }
 
-/// Counts a strike, as [`send`] does, and reports the block that it starts. Returns the block's length if that is known at
-/// once.
+/// Counts a strike, as [`send`] does, and reports the block that it starts. Returns how long that is.
 pub(crate) fn send_strike(
-    mut strike: LimiterFuture<Option<Duration>>,
+    blocks: &Blocks,
+    key: &Key<'_>,
     rule: &Rule,
-) -> Option<Duration> {
-    match strike.take_ready() {
-        Some(Ok(blocked_for)) => {
-            report_block(blocked_for, rule);
-            return blocked_for;
-        }
-        Some(Err(_)) => count_unsent(rule),
-        None => {
-            let reported = rule.clone();
-            let strike = LimiterFuture::pending(async move {
-                report_block(strike.await?, &reported);
-                Ok(())
-            });
-            send(strike, rule);
-        }
-    }
-    None
+) -> impl Future<Output = Option<Duration>> + use<> {
+    let mut strike = blocks.strike(key);
+    let reported = rule.clone();
+    let strike = match strike.take_ready() {
+        Some(result) => LimiterFuture::ready(result.inspect(|block| report_block(*block, rule))),
+        None => LimiterFuture::pending(async move {
+            strike.await.inspect(|block| report_block(*block, &reported))
+        }),
+    };
+    let sent = send(strike, rule);
+    async { sent.await.flatten() }
 }
 
 fn report_block(blocked_for: Option<Duration>, rule: &Rule) {
@@ -249,33 +239,49 @@ fn report_block(blocked_for: Option<Duration>, rule: &Rule) {
     }
 }
 
-/// Executes an operation whose result nobody needs, whether or not anything polls it. Counts it if it fails.
-pub(crate) fn send<T: Send + 'static>(mut operation: LimiterFuture<T>, rule: &Rule) {
-    match operation.take_ready() {
-        Some(Ok(_)) => {}
-        Some(Err(_)) => count_unsent(rule),
-        None => spawn(operation, rule.clone()),
-    }
+/// Executes an operation, whether or not anything polls it or what this returns. Counts it if it fails. Its result is
+/// `None` then.
+pub(crate) fn send<T: Send + 'static>(
+    mut operation: LimiterFuture<T>,
+    rule: &Rule,
+) -> impl Future<Output = Option<T>> + use<T> {
+    let (executed, task) = match operation.take_ready() {
+        Some(result) => {
+            if result.is_err() {
+                count_unsent(rule);
+            }
+            (result.ok(), None)
+        }
+        None => (None, spawn(operation, rule.clone())),
+    };
+    async { if let Some(task) = task { task.await } else { executed } }
 }
 
 fn count_unsent(rule: &Rule) {
     rule.shared().unsent.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Polls the operation in a task of its own, if there is a runtime.
-fn spawn<T: Send + 'static>(operation: LimiterFuture<T>, rule: Rule) {
+/// Polls the operation in a task of its own, if there is a runtime, and returns its result.
+fn spawn<T: Send + 'static>(
+    operation: LimiterFuture<T>,
+    rule: Rule,
+) -> Option<impl Future<Output = Option<T>> + use<T>> {
     let uncertain = Unsent(Some(rule));
     let task = async move {
-        if operation.await.is_ok() {
-            uncertain.disarm();
-        }
+        let result = operation.await.ok()?;
+        uncertain.disarm();
+        Some(result)
     };
     #[cfg(feature = "tokio")]
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(task);
+    {
+        let task = tokio::runtime::Handle::try_current().ok()?.spawn(task);
+        Some(async { task.await.ok().flatten() })
     }
     #[cfg(not(feature = "tokio"))]
-    drop(task);
+    {
+        drop(task);
+        None::<std::future::Ready<Option<T>>>
+    }
 }
 
 /// An operation that counts as unsent when this is dropped: it failed, or there is no runtime, or that was shut down.

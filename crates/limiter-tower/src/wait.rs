@@ -2,12 +2,14 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt, mem,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use limiter_core::{Clock, Key, SystemClock, Timestamp};
+
+use crate::key::Digests;
 
 /// How long requests wait for permits, and how many.
 ///
@@ -42,10 +44,12 @@ pub struct Wait {
 
 #[derive(Default)]
 struct Waiters {
-    by_key: HashMap<Box<[u8]>, usize>,
+    digests: Digests,
+    /// By the digest of the rule and the key.
+    by_key: HashMap<u128, usize>,
     total: usize,
     /// The places of requests that were reset, by the moment at which they were due, and a number.
-    reset: BTreeMap<(Timestamp, u64), Box<[u8]>>,
+    reset: BTreeMap<(Timestamp, u64), u128>,
     resets: u64,
 }
 
@@ -85,22 +89,20 @@ impl Wait {
     /// Returns a place in the queue of `key` under the named rule, for a request that is due after `wait`; `None` if there
     /// are too many waiters.
     pub(crate) fn enter(&self, rule: &str, key: &Key<'_>, wait: Duration) -> Option<WaiterGuard> {
-        let mut name = Vec::new();
-        Key::tuple([rule.into(), key.into()]).encode(&mut name);
-        let name = name.into_boxed_slice();
         let now = self.clock.now();
         let mut waiters = lock(&self.waiters);
         waiters.free_until(now);
-        let of_key = waiters.by_key.get(&name).copied().unwrap_or(0);
+        let digest = waiters.digests.of(&Key::tuple([rule.into(), key.into()]));
+        let of_key = waiters.by_key.get(&digest).copied().unwrap_or(0);
         // A key has at most half as many places as are free, so that a few keys can't take them all.
         let free = self.total.saturating_sub(waiters.total);
         if of_key >= self.per_key.min(free.div_ceil(2)) {
             return None;
         }
-        waiters.by_key.insert(name.clone(), of_key + 1);
+        waiters.by_key.insert(digest, of_key + 1);
         waiters.total += 1;
         let waiters = Arc::clone(&self.waiters);
-        Some(WaiterGuard { name, due: now.saturating_add(wait), waiters })
+        Some(WaiterGuard { place: Some(digest), due: now.saturating_add(wait), waiters })
     }
 }
 
@@ -110,17 +112,17 @@ impl Waiters {
         while let Some(first) = self.reset.first_entry()
             && first.key().0 <= now
         {
-            let name = first.remove();
-            self.free(&name);
+            let place = first.remove();
+            self.free(place);
         }
     }
 
-    fn free(&mut self, name: &[u8]) {
+    fn free(&mut self, place: u128) {
         self.total -= 1;
-        if let Some(of_key) = self.by_key.get_mut(name) {
+        if let Some(of_key) = self.by_key.get_mut(&place) {
             *of_key -= 1;
             if *of_key == 0 {
-                self.by_key.remove(name);
+                self.by_key.remove(&place);
             }
         }
     }
@@ -143,8 +145,8 @@ impl fmt::Debug for Wait {
 
 /// A waiter's place. If this is dropped before the waiter [leaves](Self::leave), it is free again once the waiter was due.
 pub(crate) struct WaiterGuard {
-    /// Empty once it is free.
-    name: Box<[u8]>,
+    /// `None` once it is free.
+    place: Option<u128>,
     due: Timestamp,
     waiters: Arc<Mutex<Waiters>>,
 }
@@ -152,18 +154,19 @@ pub(crate) struct WaiterGuard {
 impl WaiterGuard {
     /// Frees the place, because the wait has ended.
     pub(crate) fn leave(mut self) {
-        let name = mem::take(&mut self.name);
-        lock(&self.waiters).free(&name);
+        if let Some(place) = self.place.take() {
+            lock(&self.waiters).free(place);
+        }
     }
 }
 
 impl Drop for WaiterGuard {
     fn drop(&mut self) {
-        if !self.name.is_empty() {
+        if let Some(place) = self.place.take() {
             let mut waiters = lock(&self.waiters);
             waiters.resets += 1;
-            let place = (self.due, waiters.resets);
-            waiters.reset.insert(place, mem::take(&mut self.name));
+            let number = waiters.resets;
+            waiters.reset.insert((self.due, number), place);
         }
     }
 }

@@ -33,11 +33,10 @@ impl InFlightRule {
     /// [depends on the request](Self::limit_by), say which by [`Enter::limit`].
     ///
     /// ```
-    /// use limiter_core::Key;
     /// use limiter_tower::{InFlightRule, refusal::Refused};
     ///
     /// async fn render(rule: &InFlightRule, user: &str) -> Result<(), Refused> {
-    ///     let guard = rule.enter(&Key::from(user)).await?;
+    ///     let guard = rule.enter(user).await?;
     ///     // The work.
     ///     drop(guard);
     ///     Ok(())
@@ -48,8 +47,8 @@ impl InFlightRule {
     ///
     /// [`Refused`] if there is no room. Its reason is [`Reason::Misconfigured`] if the rule's limit depends on the request
     /// and none was said.
-    pub fn enter<'r>(&'r self, key: &Key<'r>) -> Enter<'r> {
-        Enter { rule: self, head: Head::empty(), key: Some(key.clone()), limit: None }
+    pub fn enter<'r>(&'r self, key: impl Into<Key<'r>>) -> Enter<'r> {
+        Enter { rule: self, head: Head::empty(), key: Some(key.into()), limit: None }
     }
 
     /// Takes a permit for a request in a handler, with the rule's key and limit. If a layer with the rule serves the route

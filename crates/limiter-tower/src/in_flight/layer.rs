@@ -81,6 +81,7 @@ impl InFlightLayer {
     /// - [`ErrorKind::InvalidName`] if two have one name: header fields and metrics identify them by it.
     /// - [`ErrorKind::InvalidSetting`] if clients [choose](crate::key::KeySource::Chosen) a key, and no limit of the layer
     ///   with a key of the client's [own](crate::key::KeySource::Own) counts all requests and is enforced for as many keys.
+    /// - [`ErrorKind::InvalidSetting`] if a key is a secret, and its limiter can't hide it from its store.
     pub fn try_all(rules: impl IntoIterator<Item = InFlightRule>) -> Result<Self, Error> {
         let mut rules: Box<[_]> = rules.into_iter().collect();
         if rules.is_empty() {
@@ -94,6 +95,8 @@ impl InFlightLayer {
                 return Err(Error::new(ErrorKind::InvalidName, fault));
             }
             rule.spec().check_bounds(rules.iter().map(InFlightRule::spec))?;
+            let limiter = rule.limiter();
+            rule.spec().check_secret(limiter.store(), |key| limiter.enter(key, limiter.limit()))?;
         }
         rules.sort_by_key(|rule| rule.spec().source().order());
         Ok(Self { config: Arc::new(Common::new(rules)) })

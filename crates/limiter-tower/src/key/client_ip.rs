@@ -216,7 +216,19 @@ impl ClientIp {
     /// Sets how many leading bits of an IPv6 address are the key: 1 to 128, and 64 by default.
     ///
     /// Many providers assign networks of 56 or 48 bits, so that a client has 256 or 65,536 keys of 64
-    /// bits. A smaller number of bits counts more clients under one key.
+    /// bits. A smaller number of bits counts more clients under one key: use it for a second rule, of a larger quota.
+    ///
+    /// ```
+    /// use limiter_tower::{ClientIp, MemoryLimiter, Policy, Quota, RateLimitLayer, Rule};
+    ///
+    /// let limiter = |name, permits| MemoryLimiter::new(Policy::gcra(name, Quota::per_minute(permits)));
+    /// let client = ClientIp::behind(["10.0.8.0/24"])?;
+    /// let layer = RateLimitLayer::all([
+    ///     Rule::new(limiter("client", 100), client.clone()),
+    ///     Rule::new(limiter("site", 1_000), client.ipv6_prefix(48)?),
+    /// ]);
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -91,6 +91,11 @@ pub trait KeyExtractor: Send + Sync {
         false
     }
 
+    /// Returns whether some keys are [secret](Key::secret). The default is false.
+    fn is_secret(&self) -> bool {
+        false
+    }
+
     /// Returns an extractor that marks the key as a [secret](Key::secret), such as an API key: `Debug` hides it, and
     /// stores outside of the process hold a keyed digest of it.
     fn secret(self) -> impl KeyExtractor
@@ -132,6 +137,10 @@ impl<K: KeyExtractor> KeyExtractor for Secret<K> {
     fn skips(&self) -> bool {
         self.0.skips()
     }
+
+    fn is_secret(&self) -> bool {
+        true
+    }
 }
 
 /// The extractor that `assume_verified` and `shared` return.
@@ -152,6 +161,10 @@ impl<K: KeyExtractor> KeyExtractor for WithSource<K> {
     fn skips(&self) -> bool {
         self.key.skips()
     }
+
+    fn is_secret(&self) -> bool {
+        self.key.is_secret()
+    }
 }
 
 macro_rules! forward {
@@ -167,6 +180,10 @@ macro_rules! forward {
 
             fn skips(&self) -> bool {
                 (**self).skips()
+            }
+
+            fn is_secret(&self) -> bool {
+                (**self).is_secret()
             }
         }
     )*};

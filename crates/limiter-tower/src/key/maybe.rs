@@ -34,6 +34,11 @@ pub trait MaybeKey: Send + Sync {
         KeySource::Chosen
     }
 
+    /// Returns whether some keys are [secret](Key::secret). The default is false.
+    fn is_secret(&self) -> bool {
+        false
+    }
+
     /// Returns how many extractors are asked in turn.
     #[doc(hidden)]
     fn branches(&self) -> u32 {
@@ -56,7 +61,7 @@ pub trait MaybeKey: Send + Sync {
     where
         Self: Sized,
     {
-        OrTry { first: self, other }
+        Or { first: self, other }
     }
 
     /// Rejects a request without this key: 400, or gRPC `INVALID_ARGUMENT`.
@@ -117,6 +122,10 @@ impl<K: MaybeKey> MaybeKey for Secret<K> {
         self.0.source()
     }
 
+    fn is_secret(&self) -> bool {
+        true
+    }
+
     fn branches(&self) -> u32 {
         self.0.branches()
     }
@@ -129,6 +138,10 @@ impl<K: MaybeKey> MaybeKey for WithSource<K> {
 
     fn source(&self) -> KeySource {
         self.source
+    }
+
+    fn is_secret(&self) -> bool {
+        self.key.is_secret()
     }
 
     fn branches(&self) -> u32 {
@@ -170,9 +183,13 @@ impl<K: MaybeKey> KeyExtractor for Ended<K> {
     fn skips(&self) -> bool {
         matches!(self.ending, Ending::Skip)
     }
+
+    fn is_secret(&self) -> bool {
+        self.key.is_secret()
+    }
 }
 
-/// The extractor that [`MaybeKey::or`] returns.
+/// The extractor that [`MaybeKey::or`] and [`MaybeKey::or_try`] return.
 pub(super) struct Or<K, O> {
     pub(super) first: K,
     pub(super) other: O,
@@ -195,15 +212,13 @@ impl<K: MaybeKey, O: KeyExtractor> KeyExtractor for Or<K, O> {
     fn skips(&self) -> bool {
         self.other.skips()
     }
+
+    fn is_secret(&self) -> bool {
+        self.first.is_secret() || self.other.is_secret()
+    }
 }
 
-/// The extractor that [`MaybeKey::or_try`] returns.
-pub(super) struct OrTry<K, O> {
-    pub(super) first: K,
-    pub(super) other: O,
-}
-
-impl<K: MaybeKey, O: MaybeKey> MaybeKey for OrTry<K, O> {
+impl<K: MaybeKey, O: MaybeKey> MaybeKey for Or<K, O> {
     fn find<'r>(&self, head: Head<'r>) -> Result<Key<'r>, MissingKey> {
         match self.first.find(head) {
             Err(MissingKey::Absent(_)) => {
@@ -215,6 +230,10 @@ impl<K: MaybeKey, O: MaybeKey> MaybeKey for OrTry<K, O> {
 
     fn source(&self) -> KeySource {
         either(self.first.source(), self.other.source())
+    }
+
+    fn is_secret(&self) -> bool {
+        self.first.is_secret() || self.other.is_secret()
     }
 
     fn branches(&self) -> u32 {

@@ -38,6 +38,11 @@ macro_rules! tuples {
                 let ($($name,)+) = self;
                 $($name.skips())||+
             }
+
+            fn is_secret(&self) -> bool {
+                let ($($name,)+) = self;
+                $($name.is_secret())||+
+            }
         }
     )+};
 }

@@ -21,7 +21,7 @@ use crate::{
 impl<'k> Question<'k> {
     /// Returns the rules' answers to an admitted request, and reports them. If the request is not admitted, refunds what
     /// was charged. A rule that would have admitted a refused request reports nothing, because it has charged nothing.
-    pub(super) fn conclude(mut self, head: Head<'_>) -> Result<Vec<Ask<'k>>, Refused> {
+    pub(super) async fn conclude(mut self, head: Head<'_>) -> Result<Vec<Ask<'k>>, Refused> {
         self.asks.iter_mut().for_each(Ask::conclude);
         let is_refused = self.asks.iter().any(Ask::is_refused);
         for ask in &mut self.asks {
@@ -29,7 +29,7 @@ impl<'k> Question<'k> {
             let is_reported = |it: &Outcome| !is_refused || it.is_refusal() || has_failed;
             if let Some(outcome) = ask.outcome.filter(is_reported) {
                 ask.report(outcome, self.elapsed, head);
-                ask.strike(outcome);
+                ask.strike(outcome).await;
             }
         }
         match refused(&self.asks) {
@@ -65,17 +65,22 @@ impl Ask<'_> {
     }
 
     /// Counts a refusal as a strike, if the rule blocks keys that are refused. A refusal because the table is full is not
-    /// the key's fault. A block that begins with it is announced with it, if that is known at once.
-    fn strike(&mut self, outcome: Outcome) {
+    /// the key's fault. A block that begins with it is announced with it.
+    async fn strike(&mut self, outcome: Outcome) {
         let Some(Blocking { blocks, strikes: None }) = &self.rule.settings.block else { return };
         let is_refused = matches!(outcome, Outcome::Denied | Outcome::ShadowDenied);
         if let Some(Ok(decision)) = &self.answer
             && is_refused
             && !self.is_blocked
             && decision.source() != Source::FullTable
-            && let Some(block) = send_strike(blocks.strike(&self.key), self.rule)
         {
-            self.set_blocked(block);
+            let sent = send_strike(blocks, &self.key, self.rule);
+            // What a shadow strikes delays no request.
+            if !self.is_shadow
+                && let Some(block) = sent.await
+            {
+                self.set_blocked(block);
+            }
         }
     }
 

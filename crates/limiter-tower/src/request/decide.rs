@@ -18,7 +18,8 @@ use std::{
 };
 
 use limiter_core::{
-    Cost, Decision, Demand, Error, JointDecision, Key, LimiterFuture, LimiterId, Receipt, Usage,
+    Cost, Decision, Demand, Error, ErrorKind, JointDecision, Key, LimiterFuture, LimiterId,
+    Receipt, Usage,
 };
 
 use crate::{
@@ -26,12 +27,30 @@ use crate::{
     key::Head,
     observe::Outcome,
     plan::Plan,
-    rule::{OnError, Rule},
+    rule::{Mode, OnError, Rule},
     settle::send,
 };
 
 /// How many demands ask whether a key is blocked.
 pub(super) const BLOCK_DEMANDS: usize = 2;
+
+/// The most demands of one decision.
+const MAX_DEMANDS: usize = 16;
+
+/// Returns an error if these rules are too many for one decision.
+pub(super) fn check_demands<'r>(rules: impl Iterator<Item = &'r Rule>) -> Result<(), Error> {
+    let demands = |rule: &Rule| if rule.settings.block.is_some() { 1 + BLOCK_DEMANDS } else { 1 };
+    match rules.map(demands).sum() {
+        0..=MAX_DEMANDS => Ok(()),
+        demands => {
+            let fault = format!(
+                "the rules for a request have {demands} demands, of which a rule with a block has three: at most \
+                 {MAX_DEMANDS} are possible; divide them among two layers"
+            );
+            Err(Error::new(ErrorKind::InvalidSetting, fault))
+        }
+    }
+}
 
 /// What one rule is asked about a request, and its answer.
 pub(crate) struct Ask<'k> {
@@ -85,15 +104,27 @@ impl<'k> Ask<'k> {
     ///
     /// # Errors
     ///
-    /// [`Refused`] if the rule has no key for the request.
+    /// [`Refused`] if the rule has no key for the request, or a plan with the name of another rule.
     pub(crate) fn of(rule: &'k Rule, head: Head<'k>) -> Result<Option<Self>, Refused> {
         match rule.spec().counted_key(head) {
-            Ok(Some(key)) => Ok(Some(Self::new(rule, rule.plan_of(head), key, rule.cost_of(head)))),
+            Ok(Some(key)) => Self::by_key(rule, key, head),
             Ok(None) => Ok(None),
-            Err(missing) => {
-                rule.report_not_asked(Outcome::Rejected, head);
-                Err(Refused::new(rule.live_plan().into_owned(), Reason::Rejected(missing)))
-            }
+            Err(missing) => Err(rejected(rule, Reason::Rejected(missing), head)),
+        }
+    }
+
+    /// Returns the same under this key, in place of the rule's own.
+    pub(crate) fn by_key(
+        rule: &'k Rule,
+        key: Key<'k>,
+        head: Head<'k>,
+    ) -> Result<Option<Self>, Refused> {
+        match rule.plan_of(head) {
+            Ok(plan) => Ok(Some(Self::new(rule, plan, key, rule.cost_of(head)))),
+            Err(error) => match rule.spec().failed(&error, rule.mode() == Mode::SHADOW) {
+                Outcome::Rejected => Err(rejected(rule, Reason::Misconfigured, head)),
+                _ => Ok(None),
+            },
         }
     }
 
@@ -157,6 +188,11 @@ impl<'k> Question<'k> {
             let skipped = rules.iter().filter(|rule| !is_asked(rule));
             skipped.for_each(|rule| rule.report_not_asked(Outcome::Bypassed, head));
         }
+        let enforced = asks.iter().filter(|ask| !ask.is_shadow).map(|ask| ask.rule);
+        if let (Err(error), Some(first)) = (check_demands(enforced), asks.first()) {
+            first.rule.spec().failed(&error, false);
+            return Err(rejected(first.rule, Reason::Misconfigured, head));
+        }
         Ok(Self { may_refund, ..Self::new(asks) })
     }
 
@@ -187,7 +223,7 @@ impl<'k> Question<'k> {
                 self.ask_each(|ask| ask.is_shadow).await;
             }
         }
-        self.conclude(head)
+        self.conclude(head).await
     }
 
     /// Asks for one decision over the rules that `has` selects.
@@ -292,6 +328,12 @@ impl<'k> Question<'k> {
     }
 }
 
+/// Returns the rejection of a request that a rule can't be asked about, and reports it.
+fn rejected(rule: &Rule, reason: Reason, head: Head<'_>) -> Refused {
+    rule.report_not_asked(Outcome::Rejected, head);
+    Refused::new(rule.live_plan().into_owned(), reason)
+}
+
 /// Returns how long a key is blocked, by the decisions on the demands that it is not.
 pub(super) fn blocked_for(
     joint: &JointDecision,
@@ -306,7 +348,7 @@ pub(super) fn blocked_for(
 pub(super) fn refund(asks: &mut [Ask<'_>]) {
     for ask in asks {
         if let Some(receipt) = mem::take(&mut ask.receipt) {
-            send(ask.plan.limiter().refund(receipt), ask.rule);
+            drop(send(ask.plan.limiter().refund(receipt), ask.rule));
         }
     }
 }

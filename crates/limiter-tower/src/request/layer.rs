@@ -8,12 +8,13 @@ use tower_layer::Layer;
 use super::{
     common::{Common, layer_methods},
     config::Config,
+    decide::check_demands,
     rates::{AnyBody, Rates, SameBody},
     service::Limited,
 };
 use crate::{
     key::{KeyExtractor, KeySource},
-    rule::Rule,
+    rule::{Rule, check_slots},
 };
 
 /// Limits the requests to a service.
@@ -105,7 +106,8 @@ impl RateLimitLayer {
     ///
     /// [`ErrorKind::InvalidSetting`] or [`ErrorKind::InvalidName`]:
     ///
-    /// - If there is no rule, or more than 16; a rule with a [block](Rule::block) counts as three.
+    /// - If there is no rule, or more than 16 whose keys skip no request; a rule with a [block](Rule::block) counts as
+    ///   three. A request that meets more than 16 is rejected with 500.
     /// - If two rules have a policy or a limit of the same name: header fields and metrics identify them by name. A rule
     ///   with a [block](Rule::block) also takes the names of the block's states, such as `login-block`.
     /// - If two rules count by the states of one limiter.
@@ -113,6 +115,8 @@ impl RateLimitLayer {
     /// - If a rule counts requests by a key that clients [choose](KeySource::Chosen), such as an unverified
     ///   [`HeaderKey`](crate::key::HeaderKey), and no rule with a key of the client's [own](KeySource::Own) counts all
     ///   requests and is enforced for as many keys.
+    /// - If a key is a secret, and the rule's limiter can't hide it from its store.
+    /// - If a limit has paced slots of less than two seconds, and fewer permits than slots.
     /// - If a rule [blocks](Rule::block) keys that many clients share, or that a client can choose freely: one client could
     ///   block others.
     pub fn try_all(rules: impl IntoIterator<Item = Rule>) -> Result<Self, Error> {
@@ -189,14 +193,7 @@ fn check(rules: &[Rule]) -> Result<(), Error> {
     if rules.is_empty() {
         return invalid("the layer has no rules: give it at least one".to_owned());
     }
-    let demands = rules.iter().map(|rule| if rule.settings.block.is_some() { 3 } else { 1 });
-    let demands: usize = demands.sum();
-    if demands > MAX_DEMANDS {
-        return invalid(format!(
-            "the layer's rules have {demands} demands, of which a rule with a block has three: at most {MAX_DEMANDS} are \
-             possible; divide them among two layers"
-        ));
-    }
+    check_demands(rules.iter().filter(|rule| !rule.spec().key.skips()))?;
     let waiting = rules.iter().filter(|rule| rule.settings.wait.is_some()).count();
     if waiting > 1 {
         return invalid(format!("{waiting} of the layer's rules wait: at most one can"));
@@ -226,12 +223,12 @@ fn check(rules: &[Rule]) -> Result<(), Error> {
             ));
         }
         rule.spec().check_bounds(rules.iter().map(Rule::spec))?;
+        check_slots(&rule.policy())?;
+        let plan = rule.live_plan();
+        rule.spec().check_secret(plan.limiter().store(), |key| plan.limiter().check(key))?;
     }
     Ok(())
 }
-
-/// The most demands of one decision.
-const MAX_DEMANDS: usize = 16;
 
 impl<M> fmt::Debug for RateLimitLayer<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

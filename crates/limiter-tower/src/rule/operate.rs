@@ -1,11 +1,12 @@
 //! Changes and inspects a rule while requests are served.
 
 use std::{
-    sync::{PoisonError, atomic::Ordering},
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use limiter_core::{Error, ErrorKind, Key, Limit, LimiterFuture, Policy, Usage};
+use limiter_core::{Algorithm, Error, ErrorKind, Key, Limit, LimiterFuture, Policy, Usage};
 
 use super::{Blocking, Mode, Rule};
 use crate::{
@@ -42,26 +43,35 @@ impl Rule {
 
     /// Returns the rule's own plan under another policy.
     pub(crate) fn next_plan(&self, policy: &Policy) -> Result<Plan, Error> {
-        let taken = self.shared().taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(name) = self.names_under(policy).into_iter().find(|name| taken.contains(name)) {
-            let fault = format!(
-                "invalid policy {name:?}: another rule of the layer has a policy or limit of this name; rename one"
-            );
-            return Err(Error::new(ErrorKind::InvalidName, fault));
-        }
-        drop(taken);
+        self.check_names(policy)?;
+        check_slots(policy)?;
         self.live_plan().with_policy(policy)
+    }
+
+    /// Returns an error if a policy has a name that another rule of a layer has.
+    pub(crate) fn check_names(&self, policy: &Policy) -> Result<(), Error> {
+        let taken = self.shared().taken.load();
+        match names_in(policy).find(|name| taken.contains(*name)) {
+            None => Ok(()),
+            Some(name) => {
+                let fault = format!(
+                    "invalid policy {name:?}: another rule of the layer has a policy or limit of this name; rename one"
+                );
+                Err(Error::new(ErrorKind::InvalidName, fault))
+            }
+        }
     }
 
     /// Notes names that other rules of a layer have.
     pub(crate) fn reserve(&self, names: impl Iterator<Item = String>) {
-        self.shared().taken.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+        let mut taken = HashSet::clone(&self.shared().taken.load());
+        taken.extend(names);
+        self.shared().taken.store(Arc::new(taken));
     }
 
     /// Returns the names that the rule takes under a policy: of that, of its limits, and of the states of its block.
     pub(crate) fn names_under(&self, policy: &Policy) -> Vec<String> {
-        let limits = policy.limits().iter().map(Limit::name);
-        let own = limits.chain([policy.name(), self.name()]).map(str::to_owned);
+        let own = names_in(policy).chain([self.name()]).map(str::to_owned);
         let parts = self.settings.block.as_ref().map(|_| ["strikes", "levels", "block"]);
         let of_block = parts.into_iter().flatten().map(|part| format!("{}-{part}", self.name()));
         own.chain(of_block).collect()
@@ -130,4 +140,30 @@ impl Rule {
     pub fn unsent(&self) -> u64 {
         self.shared().unsent.load(Ordering::Relaxed)
     }
+}
+
+/// Returns the names of a policy and of its limits.
+fn names_in(policy: &Policy) -> impl Iterator<Item = &str> {
+    policy.limits().iter().map(Limit::name).chain([policy.name()])
+}
+
+/// Returns an error if a client that waits for whole seconds, as `Retry-After` says, could miss each slot that has a permit.
+pub(crate) fn check_slots(policy: &Policy) -> Result<(), Error> {
+    for limit in policy.limits() {
+        let (permits, window) = (limit.quota().permits(), limit.quota().window());
+        if let Algorithm::SubWindows(slots) = limit.algorithm()
+            && slots.is_paced()
+            && permits < slots.number().into()
+            && let slot = window / slots.number()
+            && slot < Duration::from_secs(2)
+        {
+            let fault = format!(
+                "the limit {:?} has fewer permits than slots of {slot:?}: a client that waits for whole seconds could miss \
+                 each slot with a permit; use at most {permits} slots",
+                limit.name()
+            );
+            return Err(Error::new(ErrorKind::InvalidQuota, fault));
+        }
+    }
+    Ok(())
 }

@@ -2,18 +2,25 @@
 
 use std::borrow::Cow;
 
-use limiter_core::Cost;
+use limiter_core::{Cost, Error};
 
 use super::{Details, Rule, settings::Select};
 use crate::{key::Head, observe::Outcome, plan::Plan};
 
 impl Rule {
     /// Returns the plan that applies to a request.
-    pub(crate) fn plan_of(&self, head: Head<'_>) -> Cow<'_, Plan> {
-        match &self.settings.select {
-            Select::By(select) => select(head).map_or_else(|| self.live_plan(), Cow::Owned),
-            Select::Own | Select::Fixed(_) => self.fixed_plan(),
+    ///
+    /// # Errors
+    ///
+    /// If it was chosen for the request, and has the name of another rule of the layer.
+    pub(crate) fn plan_of(&self, head: Head<'_>) -> Result<Cow<'_, Plan>, Error> {
+        if let Select::By(select) = &self.settings.select
+            && let Some(plan) = select(head)
+        {
+            self.check_names(plan.policy())?;
+            return Ok(Cow::Owned(plan));
         }
+        Ok(self.fixed_plan())
     }
 
     /// Returns the plan that applies without a request: the rule's own, unless it is under a fixed one.

@@ -2,9 +2,10 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
 };
 
+use arc_swap::ArcSwap;
 use limiter_core::{Blocks, Cost};
 
 use super::{
@@ -42,7 +43,7 @@ pub(crate) struct Shared {
     /// How many refunds, later charges and strikes could not be sent.
     pub(crate) unsent: AtomicU64,
     /// The names of the other rules in its layers.
-    pub(super) taken: Mutex<HashSet<String>>,
+    pub(super) taken: ArcSwap<HashSet<String>>,
 }
 
 /// When keys are blocked.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Decision, Error, ErrorKind, Key};
+use limiter_core::{Decision, Error, ErrorKind, Key, LimiterFuture};
 
 use super::{Disclosure, Live, Mode, OnStoreFailure};
 use crate::{
@@ -84,6 +84,28 @@ impl Spec {
             self.name()
         );
         Err(Error::new(ErrorKind::InvalidSetting, fault))
+    }
+
+    /// Returns an error if the key is a secret, and the limiter, of this store, refuses one when it is asked.
+    pub(crate) fn check_secret<T>(
+        &self,
+        store: &str,
+        ask: impl FnOnce(&Key<'_>) -> LimiterFuture<T>,
+    ) -> Result<(), Error> {
+        if store == "memory" || !self.key.is_secret() {
+            return Ok(());
+        }
+        // Never polled, so a store receives nothing.
+        match ask(&Key::secret("")).take_ready() {
+            Some(Err(error)) if error.kind() == ErrorKind::InvalidSetting => {
+                let name = self.name();
+                let fault = format!(
+                    "the rule {name:?} has a secret key, which its limiter can't hide: {error}"
+                );
+                Err(Error::new(ErrorKind::InvalidSetting, fault))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the key under which a request is counted, `None` if it is not counted.

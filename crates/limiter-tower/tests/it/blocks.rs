@@ -1,18 +1,28 @@
 //! Keys that are blocked after refusals, or after responses that a closure chooses.
 
-use std::{convert::Infallible, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use http::{HeaderName, Request, Response, StatusCode};
 use limiter_core::{Block, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{
     Answers, ClientIp, RateLimitLayer, Rule,
     key::{HeaderKey, MaybeKey},
+    observe::Outcome,
     refusal::problem_json,
     rule::{Mode, Strike},
 };
 use tower::{Layer, service_fn};
 
-use crate::{Body, header, hello, limiter_of, request_from, send, statuses};
+use crate::{
+    Body, header, hello, limiter_of, poll_once, request_from, send, statuses, store::Store,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -132,8 +142,8 @@ async fn a_handler_reports_strikes_and_successes() {
     let block = block().clear_on_success();
     let rule =
         Rule::new(limiter, ClientIp::peer()).block_by_response(block, |_| Strike::Ignore).unwrap();
-    let key = "alice".into();
-    let check = async || rule.check(&key, limiter_core::Cost::ONE).await;
+    let key = limiter_core::Key::from("alice");
+    let check = async || rule.check(&key).await;
     for _ in 0..2 {
         check().await.unwrap().strike();
     }
@@ -167,4 +177,41 @@ async fn the_refusal_that_starts_a_block_announces_it() {
     let waits: Vec<_> = waits.iter().flatten().collect();
     // 30 s until a permit recovers; the third refusal starts the block.
     assert_eq!(waits, ["30", "30", "300", "300"]);
+}
+
+/// A client that obeyed the limit's wait came back to a block, which it had not been told of.
+#[tokio::test]
+async fn a_refusal_that_starts_a_block_through_a_store_has_its_wait() {
+    let rule = Rule::new(Store::new(limiter("api", 2).0), ClientIp::peer()).block(block()).unwrap();
+    let service = RateLimitLayer::all([rule]).layer(service_fn(hello));
+    assert_eq!(statuses(&service, 4).await, [200, 200, 429, 429]);
+    let refused = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(header(refused.headers(), "retry-after"), Some("300"));
+}
+
+/// Else a client that leaves at once would never be struck.
+#[tokio::test]
+async fn a_strike_through_a_store_counts_without_its_client() {
+    let refusals = Arc::new(AtomicU32::new(0));
+    let refused = Arc::clone(&refusals);
+    let rule = Rule::new(Store::new(limiter("api", 1).0), ClientIp::peer())
+        .block(block())
+        .unwrap()
+        .observe(move |event| {
+            refused.fetch_add(u32::from(event.outcome == Outcome::Denied), Relaxed);
+        });
+    let service = RateLimitLayer::all([rule.clone()]).layer(service_fn(hello));
+    assert_eq!(statuses(&service, 1).await, [200]);
+    for refusal in 1..=3 {
+        let mut call = Box::pin(send(&service, request_from("192.0.2.1")));
+        while refusals.load(Relaxed) < refusal {
+            assert!(poll_once(call.as_mut()).is_none());
+        }
+        drop(call);
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let key = std::net::Ipv4Addr::new(192, 0, 2, 1).into();
+    assert_eq!(rule.blocked_for(&key).await.unwrap(), 5 * MINUTE);
 }

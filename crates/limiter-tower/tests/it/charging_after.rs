@@ -85,7 +85,7 @@ async fn the_overshoot_is_what_is_in_flight() {
         }
     }));
     // Two of three permits are used, and all requests in flight find the last one.
-    drop(for_all(limiter.clone()).check(&"all".into(), Cost::of(2)).await.unwrap());
+    drop(for_all(limiter.clone()).check("all").cost(Cost::of(2)).await.unwrap());
     let mut calls = Vec::new();
     for _ in 0..IN_FLIGHT {
         let mut call = Box::pin(service.ready().await.unwrap().call(wrong()));

@@ -92,15 +92,15 @@ async fn a_handler_follows_mode_and_store_failures() {
 async fn a_refusal_is_an_error_and_any_response() {
     let rule = for_all(bytes(100));
     let user = Key::from("user");
-    let refused = rule.check(&user, Cost::of(101)).await.unwrap_err();
+    let refused = rule.check(&user).cost(Cost::of(101)).await.unwrap_err();
     assert!(matches!(refused.reason(), Reason::Quota(decisions) if decisions.of(&rule).is_some()));
     assert_eq!((refused.retry_after(), refused.policy().map(Policy::name)), (None, Some("bytes")));
     assert_eq!(refused.to_string(), "the request costs more than the rate limit can admit");
     // A job has no request.
-    let job = rule.check(&user, Cost::of(100)).await.unwrap();
+    let job = rule.check(&user).cost(Cost::of(100)).await.unwrap();
     assert_eq!(job.decision().unwrap().decision().remaining(), 0);
 
-    let refused = rule.check(&user, Cost::ONE).await.unwrap_err();
+    let refused = rule.check(&user).await.unwrap_err();
     let error: &dyn std::error::Error = &refused;
     assert_eq!(error.to_string(), "rate limit exceeded");
     assert_eq!(refused.retry_after_seconds(), Some(36));
@@ -169,15 +169,15 @@ async fn a_check_of_a_rule_whose_plan_depends_on_the_request_needs_the_plan() {
     let gold = own.with_policy(&Policy::gcra("gold", Quota::per_hour(100))).unwrap();
     let rule = for_all(limiter).plan(|_| None);
     let alice = Key::from("alice");
-    let refused = rule.check(&alice, Cost::of(5)).await.unwrap_err();
+    let refused = rule.check(&alice).cost(Cost::of(5)).await.unwrap_err();
     assert!(matches!(refused.reason(), Reason::Misconfigured));
     assert_eq!(refused.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(used(&rule, "alice").await, 0);
 
-    let admission = rule.under(&gold).check(&alice, Cost::of(50)).await.unwrap();
+    let admission = rule.under(&gold).check(&alice).cost(Cost::of(50)).await.unwrap();
     assert_eq!(admission.decision().unwrap().policy().name(), "gold");
     // One state: half of gold's burst is half of the rule's own, so that 5 of 10 are left.
-    assert_eq!(rule.under(&own).check(&alice, Cost::of(6)).await.unwrap_err().status(), 429);
+    assert_eq!(rule.under(&own).check(&alice).cost(Cost::of(6)).await.unwrap_err().status(), 429);
     assert_eq!(used(&rule, "alice").await, 5);
     // A plan for a request, too.
     let ask = rule.under(&gold);
@@ -193,7 +193,7 @@ async fn an_admission_refunds_and_charges_the_difference() {
         for rule in &rules {
             let key = Key::from("user");
             rule.reset(&key).await.unwrap();
-            let admission = rule.check(&key, Cost::of(10)).await.unwrap();
+            let admission = rule.check(&key).cost(Cost::of(10)).await.unwrap();
             assert_eq!(used(rule, "user").await, 10);
             admission.keep(keep);
             // Through a store it is on its way for a while.
@@ -207,7 +207,7 @@ async fn an_admission_refunds_and_charges_the_difference() {
     // Without `keep`, the charge stays.
     for rule in &rules {
         let key = Key::from("other");
-        drop(rule.check(&key, Cost::of(10)).await.unwrap());
+        drop(rule.check(&key).cost(Cost::of(10)).await.unwrap());
         assert_eq!(used(rule, "other").await, 10);
     }
 }
@@ -216,7 +216,7 @@ async fn an_admission_refunds_and_charges_the_difference() {
 async fn an_admission_under_a_charge_after_is_charged_when_it_is_kept() {
     let (limiter, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(100)));
     let rule = for_all(limiter).charge_after(|_| None);
-    let admission = rule.check(&"user".into(), Cost::of(10)).await.unwrap();
+    let admission = rule.check("user").cost(Cost::of(10)).await.unwrap();
     assert_eq!(used(&rule, "user").await, 0);
     admission.keep(7);
     assert_eq!(used(&rule, "user").await, 7);
@@ -251,7 +251,7 @@ fn what_is_asked_in_a_handler_is_counted_as_in_a_layer() {
         for _ in 0..3 {
             drop(rule.ask(&request).await);
         }
-        drop(rule.check(&rule.key(&request).unwrap(), Cost::ONE).await);
+        drop(rule.check(rule.key(&request).unwrap()).await);
         drop(rule.ask(&Request::new(())).await);
         rule.set_mode(Mode::SHADOW);
         drop(rule.ask(&request).await);

@@ -69,7 +69,7 @@ fn request() -> Request<Body> {
 async fn use_up(rule: &Rule, permits: u64) {
     let request = request();
     if let Ok(cost) = Cost::new(permits) {
-        drop(rule.check(&rule.key(&request).unwrap(), cost).await.unwrap());
+        drop(rule.check(rule.key(&request).unwrap()).cost(cost).await.unwrap());
     }
 }
 

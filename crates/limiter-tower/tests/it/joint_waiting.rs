@@ -3,7 +3,7 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use http::{Response, StatusCode};
-use limiter_core::{Block, Cost, Limiter, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_core::{Block, Limiter, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
     ClientIp, RateLimitLayer, Rule,
@@ -108,8 +108,8 @@ async fn a_key_that_is_blocked_while_its_request_waits_is_refused() {
     let block = Block::after(1).within(ONE_SECOND * 60).lasting(ONE_SECOND * 60);
     let rule = rule.block_by_response(block, |_| Strike::Ignore).unwrap();
     let service = layer_of([rule.clone(), for_all(global.clone())]).layer(service_fn(hello));
-    let key = std::net::Ipv4Addr::new(192, 0, 2, 1).into();
-    let admission = rule.check(&key, Cost::ONE).await.unwrap();
+    let key = limiter_core::Key::from(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    let admission = rule.check(&key).await.unwrap();
     let call = start(&service).await;
     admission.strike();
     clock.advance(ONE_SECOND);

@@ -36,6 +36,7 @@ mod refusals;
 mod rules;
 mod server;
 mod settling;
+mod setup;
 mod several_stores;
 mod sharing;
 mod store;

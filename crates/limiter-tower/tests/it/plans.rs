@@ -206,7 +206,7 @@ async fn a_rule_under_a_plan_shows_the_plans_policy() {
     let gold = rule.under(&plans.get("gold").unwrap());
     let all = "all".into();
     assert_eq!((gold.name(), gold.policy()), ("default", gcra("gold", 3)));
-    drop(gold.check(&all, limiter_core::Cost::ONE).await.unwrap());
+    drop(gold.check(&all).await.unwrap());
     let usage = gold.peek(&all).await.unwrap();
     assert_eq!((usage.used(), usage.remaining()), (1, 2));
     assert_eq!(rule.peek(&all).await.unwrap().remaining(), 0);

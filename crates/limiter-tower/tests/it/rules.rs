@@ -262,7 +262,10 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
     let same_states = [for_all(shared), by_address(renamed)];
     for (rules, expected) in [
         (vec![], "the layer has no rules"),
-        (many(17), "the layer's rules have 17 demands, of which a rule with a block has three"),
+        (
+            many(17),
+            "the rules for a request have 17 demands, of which a rule with a block has three",
+        ),
         (vec![waiting("a"), named("b"), waiting("c")], "2 of the layer's rules wait"),
         (
             vec![named("api"), named("api")],

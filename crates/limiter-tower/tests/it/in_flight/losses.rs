@@ -116,7 +116,7 @@ async fn a_permit_of_a_shadow_that_is_lost_ends_nothing() {
 #[tokio::test]
 async fn what_a_handler_holds_learns_of_the_loss() {
     let (rule, counter) = losable(1);
-    let guard = rule.enter(&Key::from("job")).await.unwrap();
+    let guard = rule.enter("job").await.unwrap();
     let mut lost = Box::pin(guard.lost());
     assert!(poll_once(lost.as_mut()).is_none() && !guard.is_lost());
     counter.lose();
@@ -159,11 +159,9 @@ async fn a_permit_that_nobody_ends_stops_counting_once_the_limit_is_full() {
 #[tokio::test]
 async fn only_the_permits_of_the_key_that_is_full_stop_counting() {
     let (rule, counter, clock) = for_an_hour();
-    let others: Vec<_> =
-        [rule.enter(&Key::from("a")).await.unwrap(), rule.enter(&Key::from("b")).await.unwrap()]
-            .into();
+    let others: Vec<_> = [rule.enter("a").await.unwrap(), rule.enter("b").await.unwrap()].into();
     clock.advance(HOUR);
-    let third = rule.enter(&Key::from("b")).await.unwrap();
+    let third = rule.enter("b").await.unwrap();
     let is_lost: Vec<_> = others.iter().map(HoldGuard::is_lost).collect();
     assert_eq!((is_lost, counter.held()), (vec![false, true], 2));
     drop((others, third));

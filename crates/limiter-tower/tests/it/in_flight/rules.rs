@@ -96,7 +96,7 @@ async fn a_handler_enters_a_rule_by_its_request() {
     let allowed = rule.enter_request(&batch).limit(1).await;
     assert!(allowed.is_ok());
     // The key alone does not say under which limit.
-    let refused = rule.enter(&Key::from("all")).await.unwrap_err();
+    let refused = rule.enter("all").await.unwrap_err();
     assert!(matches!(refused.reason(), Reason::Misconfigured));
 }
 
@@ -147,7 +147,7 @@ async fn the_observer_of_a_layer_receives_the_events_of_all_its_rules() {
         ["own allowed (true, true)", "all allowed (true, true)", "all lost (true, false)"];
     assert_eq!(*seen.lock().unwrap(), expected);
     // In place of the rule's own, and only in the layer.
-    drop(of_all.enter(&Key::from("job")).await);
+    drop(of_all.enter("job").await);
     assert_eq!((seen.lock().unwrap().len(), events.take()), (expected.len(), vec![]));
 }
 
@@ -221,7 +221,7 @@ fn metrics_count_requests_permits_and_events() {
         send(&service).await;
         counter.lose();
         drop(first);
-        std::mem::forget(rule.enter(&Key::from("leaked")).await.unwrap());
+        std::mem::forget(rule.enter("leaked").await.unwrap());
     });
     let get = |name: &str| recorded.get(name).map(Vec::as_slice);
     assert_eq!(get("ratelimit_requests_total policy=uploads result=allowed"), Some(&[2.0][..]));
