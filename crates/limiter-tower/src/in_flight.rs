@@ -213,14 +213,14 @@ impl InFlightRule {
     fn taken(&self) {
         self.settings.shared.held.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
-        crate::observe::metrics::in_flight_taken(&self.spec().live.name);
+        self.spec().live.metrics.record_in_flight(1.0);
     }
 
     /// Notes that this process holds a permit less.
     fn given_back(&self) {
         self.settings.shared.held.fetch_sub(1, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
-        crate::observe::metrics::in_flight_given_back(&self.spec().live.name);
+        self.spec().live.metrics.record_in_flight(-1.0);
     }
 
     /// Returns an event without details.

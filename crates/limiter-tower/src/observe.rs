@@ -71,6 +71,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// How many there are.
+    #[cfg(feature = "metrics")]
+    pub(crate) const NUMBER: usize = Self::UpgradeNotHeld as usize + 1;
+
     /// Returns whether the request was not forwarded because of it.
     pub(crate) const fn is_refusal(self) -> bool {
         match self {

@@ -235,7 +235,7 @@ fn report_block(blocked_for: Option<Duration>, rule: &Rule) {
     if let Some(blocked_for) = blocked_for {
         log::blocked(rule.name(), blocked_for);
         #[cfg(feature = "metrics")]
-        crate::observe::metrics::record_block(&rule.spec().live.name);
+        rule.spec().live.metrics.record_block();
     }
 }
 

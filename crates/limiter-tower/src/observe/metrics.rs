@@ -1,88 +1,127 @@
 //! Metrics by the facade `metrics`: see `docs/guide/metrics.md`.
 
-use std::sync::Arc;
+use std::{
+    ptr,
+    sync::{Arc, OnceLock},
+};
 
+use arc_swap::{ArcSwap, Guard};
 use limiter_core::{Decision, ErrorKind, Occupancy, Source};
-use metrics::{SharedString, counter, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram, SharedString, counter, gauge, histogram, with_recorder};
 
 use super::{Event, Outcome};
 
 /// A key that has used more of its limit than this is near it.
 const NEAR: f64 = 0.9;
 
-/// Records an event of a rule.
-///
-/// The handles are not kept from one request to the next: they would stay bound to the recorder that
-/// was installed when they were made, or to none.
-pub(crate) fn record(event: &Event<'_>, rule: &Arc<str>) {
-    // The rule's name, and not that of a customer's own policy: there are only so many rules.
-    let policy = label(rule);
-    let Event { outcome, store, elapsed, error, decision, occupancy, .. } = *event;
-    if outcome.is_of_permit() {
-        counter!("ratelimit_in_flight_events_total", "policy" => policy, "event" => outcome.name())
-            .increment(1);
-        return;
+/// The metrics of one rule.
+pub(crate) struct Metrics {
+    /// The rule's name, and not that of a customer's own policy: there are only so many rules.
+    policy: SharedString,
+    handles: ArcSwap<Handles>,
+}
+
+/// The handles that each request needs, made by one recorder: a look-up by name and labels takes longer than a check.
+#[derive(Default)]
+struct Handles {
+    /// The recorder's address: another one is installed once, or for the time of a test.
+    recorder: usize,
+    /// By outcome.
+    requests: [OnceLock<Counter>; Outcome::NUMBER],
+    /// With the limiter's store, which may be another one for a plan.
+    elapsed: OnceLock<(&'static str, Histogram)>,
+    used: OnceLock<Histogram>,
+    utilization: OnceLock<Histogram>,
+    near: OnceLock<Counter>,
+    in_flight: OnceLock<Gauge>,
+}
+
+impl Metrics {
+    pub(crate) fn new(rule: &Arc<str>) -> Self {
+        let policy = SharedString::from_shared(Arc::clone(rule));
+        Self { policy, handles: ArcSwap::default() }
     }
-    counter!("ratelimit_requests_total", "policy" => policy.clone(), "result" => outcome.name())
-        .increment(1);
-    if let Some(elapsed) = elapsed {
-        histogram!("ratelimit_check_duration_seconds", "policy" => policy.clone(), "store" => store)
-            .record(elapsed);
+
+    /// Records an event of the rule.
+    pub(crate) fn record(&self, event: &Event<'_>) {
+        let policy = || self.policy.clone();
+        let Event { outcome, store, elapsed, error, decision, occupancy, .. } = *event;
+        if outcome.is_of_permit() {
+            counter!("ratelimit_in_flight_events_total", "policy" => policy(), "event" => outcome.name())
+                .increment(1);
+            return;
+        }
+        let handles = self.handles();
+        if let Some(requests) = handles.requests.get(outcome as usize) {
+            let register = || counter!("ratelimit_requests_total", "policy" => policy(), "result" => outcome.name());
+            requests.get_or_init(register).increment(1);
+        }
+        if let Some(elapsed) = elapsed {
+            let register = || histogram!("ratelimit_check_duration_seconds", "policy" => policy(), "store" => store);
+            match handles.elapsed.get_or_init(|| (store, register())) {
+                (of, histogram) if *of == store => histogram.record(elapsed),
+                _ => register().record(elapsed),
+            }
+        }
+        if let Some(error) = error {
+            counter!("ratelimit_store_errors_total", "policy" => policy(), "kind" => name(error.kind()))
+                .increment(1);
+        }
+        let source = decision.map(Decision::source).or_else(|| occupancy.map(Occupancy::source));
+        match (source, decision) {
+            // Its usage is a placeholder.
+            (Some(Source::FullTable), _) => {
+                counter!("ratelimit_full_table_total", "policy" => policy(), "result" => outcome.name())
+                    .increment(1);
+                return;
+            }
+            // By this process's share, because the store failed.
+            (Some(Source::Local), _) => {
+                counter!("ratelimit_local_decisions_total", "policy" => policy(), "result" => outcome.name())
+                    .increment(1);
+            }
+            _ => {}
+        }
+        if let Some(decision) = decision {
+            self.record_usage(&handles, decision);
+        }
     }
-    if let Some(error) = error {
-        counter!("ratelimit_store_errors_total", "policy" => policy.clone(), "kind" => name(error.kind()))
-            .increment(1);
+
+    fn record_usage(&self, handles: &Handles, decision: &Decision) {
+        let policy = || self.policy.clone();
+        #[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
+        let [used, limit] = [decision.usage().used(), decision.burst()].map(|count| count as f64);
+        let utilization = if limit > 0.0 { used / limit } else { 0.0 };
+        let register = || histogram!("ratelimit_window_count", "policy" => policy());
+        handles.used.get_or_init(register).record(used);
+        let register = || histogram!("ratelimit_window_utilization", "policy" => policy());
+        handles.utilization.get_or_init(register).record(utilization);
+        if utilization > NEAR {
+            let register = || counter!("ratelimit_near_limit_total", "policy" => policy());
+            handles.near.get_or_init(register).increment(1);
+        }
     }
-    let source = decision.map(Decision::source).or_else(|| occupancy.map(Occupancy::source));
-    if let Some(decision) = decision.filter(|_| source != Some(Source::FullTable)) {
-        record_usage(&policy, decision);
+
+    /// Records that a block of a key has begun.
+    pub(crate) fn record_block(&self) {
+        counter!("ratelimit_blocks_total", "policy" => self.policy.clone()).increment(1);
     }
-    match source {
-        // Its usage is a placeholder.
-        Some(Source::FullTable) => record_full_table(policy, outcome),
-        Some(Source::Local) => record_local(policy, outcome),
-        _ => {}
+
+    /// Records that this process holds so many permits more.
+    pub(crate) fn record_in_flight(&self, change: f64) {
+        let register = || gauge!("ratelimit_in_flight", "policy" => self.policy.clone());
+        self.handles().in_flight.get_or_init(register).increment(change);
     }
-}
 
-/// Records a decision by this process's share, because the store failed.
-fn record_local(policy: SharedString, outcome: Outcome) {
-    counter!("ratelimit_local_decisions_total", "policy" => policy, "result" => outcome.name())
-        .increment(1);
-}
-
-fn record_full_table(policy: SharedString, outcome: Outcome) {
-    counter!("ratelimit_full_table_total", "policy" => policy, "result" => outcome.name())
-        .increment(1);
-}
-
-/// Records that this process holds a permit more.
-pub(crate) fn in_flight_taken(rule: &Arc<str>) {
-    gauge!("ratelimit_in_flight", "policy" => label(rule)).increment(1.0);
-}
-
-/// Records that this process holds a permit less.
-pub(crate) fn in_flight_given_back(rule: &Arc<str>) {
-    gauge!("ratelimit_in_flight", "policy" => label(rule)).decrement(1.0);
-}
-
-fn label(rule: &Arc<str>) -> SharedString {
-    SharedString::from_shared(Arc::clone(rule))
-}
-
-/// Records that a block of a key has begun.
-pub(crate) fn record_block(rule: &Arc<str>) {
-    counter!("ratelimit_blocks_total", "policy" => label(rule)).increment(1);
-}
-
-fn record_usage(policy: &SharedString, decision: &Decision) {
-    #[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
-    let [used, limit] = [decision.usage().used(), decision.burst()].map(|count| count as f64);
-    let utilization = if limit > 0.0 { used / limit } else { 0.0 };
-    histogram!("ratelimit_window_count", "policy" => policy.clone()).record(used);
-    histogram!("ratelimit_window_utilization", "policy" => policy.clone()).record(utilization);
-    if utilization > NEAR {
-        counter!("ratelimit_near_limit_total", "policy" => policy.clone()).increment(1);
+    /// Returns the handles of the present recorder.
+    fn handles(&self) -> Guard<Arc<Handles>> {
+        let recorder = with_recorder(|recorder| ptr::from_ref(recorder).cast::<()>().addr());
+        let handles = self.handles.load();
+        if handles.recorder == recorder {
+            return handles;
+        }
+        self.handles.store(Arc::new(Handles { recorder, ..Handles::default() }));
+        self.handles.load()
     }
 }
 

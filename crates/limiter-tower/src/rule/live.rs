@@ -26,12 +26,17 @@ pub(crate) struct Live {
     pub(crate) misconfiguration_logged: Flag,
     /// Whether the mode, the plan, or a layer's switch was ever set: a rule of which that is not so has a fast path.
     pub(crate) was_changed: Flag,
+    #[cfg(feature = "metrics")]
+    pub(crate) metrics: crate::observe::metrics::Metrics,
 }
 
 impl Live {
     pub(crate) fn new(name: &str) -> Self {
+        let name = Arc::from(name);
         Self {
-            name: name.into(),
+            #[cfg(feature = "metrics")]
+            metrics: crate::observe::metrics::Metrics::new(&name),
+            name,
             mode: AtomicU8::new(Mode::ENFORCE.percent()),
             store: StoreWatch::default(),
             missing_key_logged: Flag::default(),

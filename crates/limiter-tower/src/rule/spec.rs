@@ -180,7 +180,7 @@ impl Spec {
     /// Reports an event of the rule.
     pub(crate) fn report(&self, event: &Event<'_>) {
         #[cfg(feature = "metrics")]
-        crate::observe::metrics::record(event, &self.live.name);
+        self.live.metrics.record(event);
         if let Some(observer) = &self.observer {
             observer(event);
         }

@@ -1,19 +1,26 @@
 //! The metrics of each outcome.
 
-use std::{collections::BTreeMap, future::Future, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::Duration,
+};
 
 use http::Request;
 use limiter_core::{
-    Decision, Error, ErrorKind, LimiterFuture, MemoryLimiter, OnFull, Policy, Quota, Source, Usage,
+    Decision, Error, ErrorKind, InFlight, LimiterFuture, MemoryLimiter, OnFull, Policy, Quota,
+    Source, Usage,
 };
 use limiter_test::fake::Fake;
 use limiter_tower::{
-    RateLimitLayer, Rule,
+    InFlightLayer, RateLimitLayer, Rule,
     key::{FixedKey, HeaderKey, MaybeKey, key_fn},
     rule::{Mode, OnStoreFailure, Wait},
 };
+use metrics::{Counter, Gauge, Histogram, KeyName, Metadata, SharedString, Unit};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use tower::{Layer, service_fn};
+use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
     Body, by_address, for_all, hello, layer_of, limiter_of, per_address, request_from, send,
@@ -186,12 +193,12 @@ fn errors_of_the_store_are_counted_by_kind() {
 
 #[test]
 fn no_label_depends_on_a_request() {
-    let by_path = key_fn(|head| Some(head.path().into())).or_reject();
-    let paths = limiter_of(Policy::gcra("path", Quota::per_hour(2))).0;
-    let layer = layer_of([by_address(limiter_of(policy(2)).0), Rule::new(paths, by_path)]);
     let series = |clients: u8| {
+        let by_path = key_fn(|head| Some(head.path().into())).or_reject();
+        let paths = limiter_of(Policy::gcra("path", Quota::per_hour(2))).0;
+        let layer = layer_of([by_address(limiter_of(policy(2)).0), Rule::new(paths, by_path)]);
         let recorded = record(async {
-            let service = layer.clone().layer(service_fn(hello));
+            let service = layer.layer(service_fn(hello));
             for client in 0..clients {
                 for _ in 0..3 {
                     let mut request: Request<Body> = request_from(&format!("192.0.2.{client}"));
@@ -203,4 +210,53 @@ fn no_label_depends_on_a_request() {
         recorded.into_keys().collect::<Vec<_>>()
     };
     assert_eq!(series(1).len(), series(100).len());
+}
+
+/// Counts how often a metric is looked up.
+#[derive(Default)]
+struct LookUps(AtomicU32);
+
+impl metrics::Recorder for LookUps {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, _: &metrics::Key, _: &Metadata<'_>) -> Counter {
+        self.0.fetch_add(1, Relaxed);
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, _: &metrics::Key, _: &Metadata<'_>) -> Gauge {
+        self.0.fetch_add(1, Relaxed);
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &metrics::Key, _: &Metadata<'_>) -> Histogram {
+        self.0.fetch_add(1, Relaxed);
+        Histogram::noop()
+    }
+}
+
+#[test]
+fn a_rule_looks_its_metrics_up_once_for_each_recorder() {
+    let recorders = [LookUps::default(), LookUps::default()];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let in_flight = InFlight::new("in-flight", 3).unwrap();
+    let in_flight = InFlightLayer::new(in_flight, FixedKey::new("all"));
+    let service = layer_of([keyed(policy(5))]).layer(service_fn(hello));
+    let uploads = in_flight.layer(service_fn(hello));
+    for recorder in &recorders {
+        let work = async {
+            for _ in 0..10 {
+                send(&service, request_from("192.0.2.1")).await;
+                drop(uploads.clone().oneshot(request_from("192.0.2.1")).await.unwrap());
+            }
+        };
+        metrics::with_local_recorder(recorder, || runtime.block_on(work));
+    }
+    // Of the rate: each of two results, the time, the number, the share and that it is high. In flight: the result, the
+    // time and the gauge.
+    assert_eq!(recorders.map(|recorder| recorder.0.into_inner()), [9, 8]);
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use http::{Request, StatusCode};
-use limiter_core::{Key, ManualClock};
+use limiter_core::ManualClock;
 use limiter_tower::{
     InFlightRule,
     in_flight::{HoldGuard, PermitLost},
