@@ -17,30 +17,44 @@ pub struct Charge {
     pub mark: u64,
 }
 
-/// What an operation charged: as much to each limit.
+/// What an operation charged: as much to each limit, for one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Charges(pub(crate) SmallVec<[Charge; 1]>);
+pub struct Charges {
+    pub(crate) made: Timestamp,
+    pub(crate) at: Timestamp,
+    pub(crate) cost: Cost,
+    /// Of each limit.
+    pub(crate) marks: SmallVec<[u64; 4]>,
+}
 
 impl Charges {
     /// Returns when the permits may be used.
     #[must_use]
     #[inline]
-    pub fn at(&self) -> Timestamp {
-        self.0.first().map_or(Timestamp::ZERO, |charge| charge.at)
+    pub const fn at(&self) -> Timestamp {
+        self.at
     }
 
     /// Returns how many permits were charged.
     #[must_use]
     #[inline]
-    pub fn permits(&self) -> u64 {
-        self.0.first().map_or(0, |charge| charge.cost.get())
+    pub const fn permits(&self) -> u64 {
+        self.cost.get()
+    }
+
+    /// Returns what was charged to each limit.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Charge> {
+        let Self { made, at, cost, ref marks } = *self;
+        marks.iter().map(move |mark| Charge { made, at, cost, mark: *mark })
     }
 }
 
 impl From<Charge> for Charges {
     #[inline]
-    fn from(charge: Charge) -> Self {
-        Self(SmallVec::from_buf([charge]))
+    fn from(Charge { made, at, cost, mark }: Charge) -> Self {
+        let mut marks = SmallVec::new();
+        marks.push(mark);
+        Self { made, at, cost, marks }
     }
 }
 

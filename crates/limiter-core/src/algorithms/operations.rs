@@ -199,14 +199,15 @@ impl<'s, 'a> KeyStates<'s, 'a> {
     #[must_use]
     #[inline]
     pub fn charges(&self) -> Option<Charges> {
-        if let [limit] = &*self.limits {
-            return limit.charge.map(Charges::from);
-        }
-        let mut charges = SmallVec::new();
+        let mut charges: Option<Charges> = None;
         for limit in &*self.limits {
-            charges.push(limit.charge?);
+            let charge = limit.charge?;
+            match &mut charges {
+                Some(charges) => charges.marks.push(charge.mark),
+                None => charges = Some(charge.into()),
+            }
         }
-        Some(Charges(charges))
+        charges
     }
 
     /// Charges as many permits as fit now, at most `most`. If not one fits, this is a refusal with the wait for one.
@@ -239,11 +240,11 @@ impl<'s, 'a> KeyStates<'s, 'a> {
     /// Gives back up to `permits` of a charge by these limits, and returns the most that came back to one. Before its
     /// moment, a charge comes back whole to all limits, or not at all.
     pub fn refund(&mut self, charges: &Charges, permits: u64) -> u64 {
-        let charges = || self.limits.iter().zip(&charges.0);
-        if !charges().all(|(limit, charge)| limit.may_give_back(self.states, charge, permits)) {
+        let charges = || self.limits.iter().zip(charges.iter());
+        if !charges().all(|(limit, charge)| limit.may_give_back(self.states, &charge, permits)) {
             return 0;
         }
-        let back = charges().map(|(limit, charge)| limit.give_back(self.states, charge, permits));
+        let back = charges().map(|(limit, charge)| limit.give_back(self.states, &charge, permits));
         back.max().unwrap_or(0)
     }
 }

@@ -5,14 +5,14 @@ use core::{ops::Range, time::Duration};
 use smallvec::SmallVec;
 
 use super::{
-    held::{Place, Times},
+    place::{Place, Times},
     tables::Store,
     words::OwnSlot,
 };
 use crate::{
     Cost, Decision, Timestamp, Usage,
     algorithms::{Gcra, Tat, Transition},
-    charge::{Charge, Charged, Charges},
+    charge::{Charged, Charges},
     ticks::ticks,
 };
 
@@ -47,7 +47,7 @@ impl<'a> Debts<'a> {
         let Some(Store::Words(words, gcra)) = place.store() else {
             return None;
         };
-        let (epoch, slot) = (place.tables.epoch.get(), words.own(place.hash)?);
+        let (epoch, slot) = (place.tables.epoch(), words.own(place.hash)?);
         let before = slot.word()?;
         if self.debts.iter().any(|it| it.slot.is(slot)) {
             return None;
@@ -57,9 +57,9 @@ impl<'a> Debts<'a> {
         Some(())
     }
 
-    /// Charges all costs if all fit, each by a compare-and-swap. Returns `None` if another thread interferes, or if a debt is
-    /// impossible. Nothing is charged then.
-    pub(super) fn charge(&mut self) -> Option<()> {
+    /// Charges all costs if all fit, each by a compare-and-swap, and returns the present of the first one. Returns `None` if
+    /// another thread interferes, or if a debt is impossible. Nothing is charged then.
+    pub(super) fn charge(&mut self) -> Option<Timestamp> {
         let (mut times, mut fit) = (Times::default(), true);
         for it in &mut self.debts {
             it.now = times.of(&it.place);
@@ -72,12 +72,11 @@ impl<'a> Debts<'a> {
             };
         }
         self.are_charged = fit;
-        if !fit {
-            return Some(());
+        if fit && let Some(raced) = self.debts.iter().position(|it| !it.raise()) {
+            self.debts.iter().take(raced).for_each(Debt::lower);
+            return None;
         }
-        let Some(raced) = self.debts.iter().position(|it| !it.raise()) else { return Some(()) };
-        self.debts.iter().take(raced).for_each(Debt::lower);
-        None
+        Some(self.debts.first().map_or(Timestamp::ZERO, |first| first.now))
     }
 
     /// Returns the decision on the limits of a policy.
@@ -110,11 +109,9 @@ impl<'a> Debts<'a> {
     /// Returns what was charged to the limits of a policy.
     pub(super) fn charged(&self, limits: Range<usize>) -> Option<Charged> {
         let debts = self.debts.get(limits).filter(|_| self.are_charged)?;
-        let mut charges = SmallVec::new();
-        for it in debts {
-            charges.push(Charge { made: it.now, at: it.now, cost: it.charge?, mark: it.after });
-        }
-        Some(Charged { charges: Charges(charges), epoch: debts.first()?.epoch })
+        let Debt { now, charge, epoch, .. } = *debts.first()?;
+        let marks = debts.iter().map(|it| it.after).collect();
+        Some(Charged { charges: Charges { made: now, at: now, cost: charge?, marks }, epoch })
     }
 }
 
@@ -141,7 +138,7 @@ impl Debt<'_> {
         let charged = Tat(Some(self.after)).debt(now) - Tat(Some(self.before)).debt(now);
         let Place { tables, hash, .. } = self.place;
         if let Some(Store::Words(words, _)) = self.place.store() {
-            words.lower(hash, charged, || tables.epoch.get() == self.epoch, self.now);
+            words.lower(hash, charged, || tables.epoch() == self.epoch, self.now);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a key to its hash.
+//! From a key to its hash, and to where that is in a table.
 
 use core::{
     fmt,
@@ -64,4 +64,24 @@ impl fmt::Debug for KeyHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyHasher")
     }
+}
+
+/// Maps the high bits of a hash onto the indices of any length: the tag has the low ones.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a product over 2^64 is below the length")]
+pub(crate) fn index(hash: u64, length: usize) -> usize {
+    ((u128::from(hash) * length as u128) >> 64) as usize
+}
+
+/// Returns a second index, independent of the first.
+#[inline]
+pub(crate) fn second_index(hash: u64, length: usize) -> usize {
+    index(hash.wrapping_mul(0x9E37_79B9_7F4A_7C15), length)
+}
+
+/// Returns which of the parts of a table a hash belongs to.
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "the index is below the length")]
+pub(crate) fn part_of<T>(parts: &[T], hash: u64) -> &T {
+    &parts[index(hash, parts.len())]
 }

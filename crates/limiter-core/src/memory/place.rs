@@ -1,21 +1,72 @@
-//! Where a key's slot is: from its hash to the lines of a table.
+//! Where a key's state under a limit is, and its present.
 
-/// Maps the high bits of a hash onto the indices of any length: the tag has the low ones.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "a product over 2^64 is below the length")]
-pub(crate) fn index(hash: u64, length: usize) -> usize {
-    ((u128::from(hash) * length as u128) >> 64) as usize
+use smallvec::SmallVec;
+
+use super::tables::{Store, Tables};
+use crate::{
+    LimiterId, Timestamp,
+    algorithms::{AnyTransition, Full, LimitState, State, Transition},
+};
+
+/// Where a key's state under a limit is.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) tables: &'a Tables,
+    pub(crate) transition: &'a AnyTransition,
+    /// Of the key, combined with the limit's salt.
+    pub(crate) hash: u64,
+    /// Whether the state is never charged. Then a key for which the table is full is a fresh one.
+    pub(crate) only_asks: bool,
 }
 
-/// Returns a second index, independent of the first.
-#[inline]
-pub(crate) fn second_index(hash: u64, length: usize) -> usize {
-    index(hash.wrapping_mul(0x9E37_79B9_7F4A_7C15), length)
+impl<'a> Place<'a> {
+    /// Returns the table of the state.
+    #[inline]
+    pub(crate) fn store(&self) -> Option<Store<'a>> {
+        self.tables.store(self.transition)
+    }
+
+    /// Returns whether both are of one state.
+    pub(crate) fn has_state_of(&self, other: &Self) -> bool {
+        (self.tables.id, self.hash) == (other.tables.id, other.hash)
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.tables.now(&*self.tables.clock)
+    }
+
+    /// Returns the state at an index under the limit, at its present.
+    #[inline]
+    pub(super) fn limit(&self, index: usize, now: Timestamp, full: Option<Full>) -> LimitState<'_> {
+        let full = full.filter(|_| !self.only_asks);
+        LimitState { transition: self.transition, index, now, full, charge: None }
+    }
+
+    /// Advances a state to a moment.
+    pub(super) fn advance(&self, state: &mut State, at: Timestamp) {
+        if self.transition.advance(state, at) {
+            self.tables.begin_epoch();
+        }
+    }
 }
 
-/// Returns which of the parts of a table a hash belongs to.
-#[inline]
-#[expect(clippy::indexing_slicing, reason = "the index is below the length")]
-pub(crate) fn part_of<T>(parts: &[T], hash: u64) -> &T {
-    &parts[index(hash, parts.len())]
+/// The times of a list: each of the two that a clock shows is read once.
+#[derive(Default)]
+pub(crate) struct Times(SmallVec<[(LimiterId, bool, Timestamp); 2]>);
+
+impl Times {
+    /// Returns the present of a place. Limiters of one store share a clock.
+    pub(crate) fn of(&mut self, place: &Place<'_>) -> Timestamp {
+        let Self(times) = self;
+        let (id, is_unix) = (place.tables.id, place.tables.reads_unix_time());
+        let is_same = |(other, other_is_unix, _): &&(LimiterId, bool, Timestamp)| {
+            other.shares_store_with(id) && *other_is_unix == is_unix
+        };
+        if let Some((.., now)) = times.iter().find(is_same) {
+            return *now;
+        }
+        let now = place.now();
+        times.push((id, is_unix, now));
+        now
+    }
 }

@@ -5,21 +5,15 @@ use core::time::Duration;
 use smallvec::SmallVec;
 
 use super::{
-    held::{Place, operate},
+    held::operate,
+    place::Place,
     tables::{Limits, Tables},
 };
 use crate::{
-    Clock, Cost, Decision, Timestamp,
+    Cost, Decision, Timestamp,
     algorithms::{AnyTransition, KeyStates},
     charge::Charged,
 };
-
-/// The states of a limiter, and the clock by which they are judged.
-#[derive(Clone, Copy)]
-pub(crate) struct States<'a> {
-    pub(crate) tables: &'a Tables,
-    pub(crate) clock: &'a dyn Clock,
-}
 
 /// The present by the two times of a clock.
 #[derive(Clone, Copy, Default)]
@@ -44,22 +38,26 @@ pub(crate) struct Outcome {
     pub(crate) charged: Option<Charged>,
 }
 
-impl<'a> States<'a> {
+impl Tables {
     /// Returns where the state with a hash is.
     #[inline(always)]
-    pub(crate) fn place(self, transition: &'a AnyTransition, hash: u64) -> Place<'a> {
-        Place { tables: self.tables, clock: self.clock, transition, hash, only_asks: false }
+    pub(crate) fn place<'a>(&'a self, transition: &'a AnyTransition, hash: u64) -> Place<'a> {
+        Place { tables: self, transition, hash, only_asks: false }
     }
 
     /// Returns where the states of a key are.
-    pub(crate) fn places(self, limits: &'a Limits, key: u64) -> impl Iterator<Item = Place<'a>> {
+    pub(crate) fn places<'a>(
+        &'a self,
+        limits: &'a Limits,
+        key: u64,
+    ) -> impl Iterator<Item = Place<'a>> {
         limits.salted.iter().map(move |(transition, salt)| self.place(transition, key ^ salt))
     }
 
     /// Runs an operation on the states of a key, at present or when a waiter was `due`.
     #[inline]
     pub(crate) fn operate<R>(
-        self,
+        &self,
         limits: &Limits,
         key: u64,
         due: Option<Timestamp>,
@@ -78,7 +76,7 @@ impl<'a> States<'a> {
     /// Runs an operation that may charge the states of a key.
     #[inline]
     pub(crate) fn decide(
-        self,
+        &self,
         limits: &Limits,
         key: u64,
         due: Option<Timestamp>,
@@ -86,17 +84,17 @@ impl<'a> States<'a> {
     ) -> Outcome {
         let outcome = self.operate(limits, key, due, |states| {
             let decision = operation(states);
-            let epoch = self.tables.epoch.get();
+            let epoch = self.epoch();
             let charged = states.charges().map(|charges| Charged { charges, epoch });
             Outcome { decision, now: states.now(), charged }
         });
-        self.tables.count_if_full(&outcome.decision);
+        self.count_if_full(&outcome.decision);
         outcome
     }
 
     /// Charges a cost if it fits now or up to `within` later; or for a waiter, at the moment at which it was `due`.
     pub(crate) fn take(
-        self,
+        &self,
         limits: &Limits,
         key: u64,
         due: Option<Timestamp>,
@@ -108,7 +106,7 @@ impl<'a> States<'a> {
 
     /// Returns how long a cost has to wait, `None` for ever, and since when.
     pub(crate) fn wait(
-        self,
+        &self,
         limits: &Limits,
         key: u64,
         cost: Cost,
@@ -117,7 +115,7 @@ impl<'a> States<'a> {
     }
 
     /// Returns the refusal of what would have to wait.
-    pub(crate) fn refusal(self, limits: &Limits, key: u64, wait: Option<Duration>) -> Outcome {
+    pub(crate) fn refusal(&self, limits: &Limits, key: u64, wait: Option<Duration>) -> Outcome {
         let usage = self.operate(limits, key, None, |states| states.usage());
         let decision = Decision::refused(usage, wait);
         Outcome { decision, now: self.present().now, charged: None }
@@ -125,17 +123,17 @@ impl<'a> States<'a> {
 
     /// Gives back up to `permits` of what was charged to a key, and returns how many came back: none in a later epoch, which
     /// shows when the states are held.
-    pub(crate) fn refund(self, limits: &Limits, key: u64, charged: &Charged, permits: u64) -> u64 {
-        self.operate(limits, key, None, |states| match self.tables.epoch.get() == charged.epoch {
+    pub(crate) fn refund(&self, limits: &Limits, key: u64, charged: &Charged, permits: u64) -> u64 {
+        self.operate(limits, key, None, |states| match self.epoch() == charged.epoch {
             true => states.refund(&charged.charges, permits),
             false => 0,
         })
     }
 
     /// Returns the present by both times.
-    pub(crate) fn present(self) -> Present {
-        let now = self.tables.now(self.clock);
-        let monotonic = if self.tables.reads_unix_time() { self.clock.now() } else { now };
+    pub(crate) fn present(&self) -> Present {
+        let now = self.now(&*self.clock);
+        let monotonic = if self.reads_unix_time() { self.clock.now() } else { now };
         Present { now, monotonic }
     }
 }

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use self::line::SLOTS;
 pub(super) use self::line::{Line, Taken};
-use super::place::{index, second_index};
+use super::key_hasher::{index, second_index};
 use crate::{
     Timestamp,
     algorithms::{AnyTransition, State, Transition},

@@ -1,10 +1,10 @@
 //! The states of a limiter, in two tables, and how large they are.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use smallvec::SmallVec;
 
-use super::{epoch::Epoch, full::OnFull, key_hasher::KeyHasher, table::Table, words::Words};
+use super::{key_hasher::KeyHasher, table::Table, words::Words};
 use crate::{
     Clock, Decision, Limit, LimiterId, Policy, Source, Timestamp,
     algorithms::{AnyTransition, Gcra},
@@ -17,15 +17,25 @@ pub(crate) struct Tables {
     /// The name of the policy that the limiter was built with.
     name: Box<str>,
     pub(super) room: Room,
+    /// By which the states are judged. Siblings share it.
+    pub(super) clock: Arc<dyn Clock>,
     /// Whether states count in Unix time.
     unix_time: bool,
     /// Debts by GCRA, a slot each.
-    words: OnceLock<Words>,
+    pub(super) words: OnceLock<Words>,
     /// States of any other algorithm.
     table: OnceLock<Table>,
-    pub(super) epoch: Epoch,
+    /// The salts of the policies of all handles, under which a key is reset.
+    salts: RwLock<Vec<u64>>,
+    /// How often an impossible state was replaced by a full debt, which no refund may give back: a charge can be refunded
+    /// only in the epoch in which it was made. A replacement in one key's state begins an epoch for all keys, because no
+    /// state has room for its own.
+    epoch: AtomicU64,
     times_full: AtomicU64,
 }
+
+/// How many salts are known. With more, a key is reset under the first ones and under the policy of the handle.
+const MOST_SALTS: usize = 1_000;
 
 /// Where a limit's states are.
 pub(super) enum Store<'a> {
@@ -45,6 +55,17 @@ pub(crate) struct Room {
     pub(crate) max_waiting: usize,
 }
 
+/// What happens to a new key while the table has no free slot for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnFull {
+    /// It is refused until the first of its slots is free: the default, because no flood of keys gets
+    /// anything by it.
+    #[default]
+    Refuse,
+    /// It is admitted and not counted, so its limit does not hold.
+    Admit,
+}
+
 /// The limits of a policy, as a limiter knows them.
 #[derive(Clone)]
 pub(crate) struct Limits {
@@ -60,27 +81,29 @@ impl Limits {
         let salted = policy.transitions().iter().cloned().zip(salts).collect();
         Self { policy: policy.clone(), salted }
     }
-
-    /// Returns whether all states are debts by GCRA.
-    #[inline]
-    pub(super) fn are_debts(&self) -> bool {
-        self.salted.iter().all(|(transition, _)| matches!(transition, AnyTransition::Gcra(_)))
-    }
 }
 
 impl Tables {
-    pub(crate) fn new(id: LimiterId, policy: &Policy, room: Room) -> Self {
-        let (words, table, epoch) = (OnceLock::new(), OnceLock::new(), Epoch::default());
-        let (unix_time, times_full) = (policy.reads_unix_time(), AtomicU64::new(0));
-        let name = policy.name().into();
-        let tables = Self { id, name, room, unix_time, words, table, epoch, times_full };
-        tables.add(policy);
-        tables
+    /// Returns the tables of a limiter that is built with this policy.
+    pub(crate) fn new(id: LimiterId, policy: &Policy, room: Room, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            id,
+            name: policy.name().into(),
+            room,
+            clock,
+            unix_time: policy.reads_unix_time(),
+            words: OnceLock::new(),
+            table: OnceLock::new(),
+            salts: RwLock::default(),
+            epoch: AtomicU64::new(0),
+            times_full: AtomicU64::new(0),
+        }
     }
 
-    /// Lets a policy use the tables.
-    pub(crate) fn add(&self, policy: &Policy) {
+    /// Lets the policy of a handle use the tables, and keys be reset under it.
+    pub(crate) fn add(&self, limits: &Limits) {
         let Self { room, words, table, .. } = self;
+        let policy = &limits.policy;
         // A key has a state for each limit.
         let states_of = |is_word| {
             let is_word = |it: &&AnyTransition| matches!(it, AnyTransition::Gcra(_)) == is_word;
@@ -93,6 +116,15 @@ impl Tables {
                 let of_one_key = || policy.limits().iter().map(Limit::most_entries).sum();
                 let new = || Table::new(states_of(false), room.entries_per_key, of_one_key());
                 table.get_or_init(new).add(transition);
+            }
+        }
+        for (_, salt) in &limits.salted {
+            let is_known = |salts: &[u64]| salts.len() >= MOST_SALTS || salts.contains(salt);
+            if !is_known(&self.salts.read().unwrap_or_else(PoisonError::into_inner)) {
+                let mut salts = self.salts.write().unwrap_or_else(PoisonError::into_inner);
+                if !is_known(&salts) {
+                    salts.push(*salt);
+                }
             }
         }
     }
@@ -116,6 +148,18 @@ impl Tables {
         self.unix_time
     }
 
+    /// Returns the present epoch. It is read under the lock of a state or before a state is charged, so that the order of
+    /// the states' changes is also that of the epochs.
+    #[inline]
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Begins an epoch, before an impossible state is replaced.
+    pub(super) fn begin_epoch(&self) {
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Returns how often there was no state, because a table was full.
     pub(crate) fn times_full(&self) -> u64 {
         self.times_full.load(Ordering::Relaxed)
@@ -129,13 +173,19 @@ impl Tables {
         }
     }
 
-    /// Makes the state of a key fresh, by the hash with the salt of an identity, whose states are in one of the tables.
-    pub(crate) fn reset(&self, hash: u64, clock: &dyn Clock) {
-        if let Some(words) = self.words.get() {
-            words.reset(hash, || self.now(clock));
-        }
-        if let Some(table) = self.table.get() {
-            table.reset(hash);
+    /// Makes a key fresh under these limits and under those of all handles. No lock of `salts` is held meanwhile.
+    pub(crate) fn reset(&self, limits: &Limits, key: u64) {
+        let salts = || self.salts.read().unwrap_or_else(PoisonError::into_inner);
+        let known = (0..).map_while(|index| salts().get(index).copied());
+        let own = limits.salted.iter().map(|(_, salt)| *salt);
+        // A state is in one of the tables.
+        for salt in known.chain(own.filter(|salt| !salts().contains(salt))) {
+            if let Some(words) = self.words.get() {
+                words.reset(key ^ salt, || self.now(&*self.clock));
+            }
+            if let Some(table) = self.table.get() {
+                table.reset(key ^ salt);
+            }
         }
     }
 }

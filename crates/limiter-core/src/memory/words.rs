@@ -11,10 +11,7 @@ mod slot;
 use core::{mem, ptr, time::Duration};
 
 use self::slot::{BUSY, Slot, tag};
-use super::{
-    epoch::Epoch,
-    place::{index, second_index},
-};
+use super::key_hasher::{index, second_index};
 use crate::{
     Cost, Decision, Timestamp,
     algorithms::{Gcra, State, Tat},
@@ -143,14 +140,14 @@ impl Words {
         &self,
         hash: u64,
         now: Timestamp,
-        epoch: &Epoch,
+        begin_epoch: impl Fn(),
     ) -> Result<Held<'_>, Duration> {
         while let Some((slot, found)) = self.free(hash, ticks(now)) {
             if slot.hold(found) {
                 return Ok(Held { slot, found });
             }
         }
-        Err(self.free_after(hash, ticks(now), epoch))
+        Err(self.free_after(hash, ticks(now), begin_epoch))
     }
 
     /// Lowers the debt of a key by ticks that were just charged, if they still count.
@@ -214,7 +211,7 @@ impl Words {
     /// Returns the time until the first of a key's slots is free. Impossible debts, whose keys may never come back for it, are
     /// shortened to the longest ones.
     #[inline(never)]
-    fn free_after(&self, hash: u64, now: u64, epoch: &Epoch) -> Duration {
+    fn free_after(&self, hash: u64, now: u64, begin_epoch: impl Fn()) -> Duration {
         let (mut first, reach) = (None, self.reach.load(Ordering::Relaxed));
         for slot in self.slots(hash) {
             let found = slot.found();
@@ -223,7 +220,7 @@ impl Words {
             }
             let debt = left(found.1, now);
             if debt > reach {
-                epoch.begin();
+                begin_epoch();
                 // If the slot changes meanwhile, another request has repaired it.
                 if slot.hold(found) {
                     slot.release(found.0, now.wrapping_add(reach));

@@ -11,7 +11,10 @@ use smallvec::SmallVec;
 use crate::{
     Cost, Timestamp,
     algorithms::{State, Transition},
-    memory::{held::operate, states::States, tables::Limits},
+    memory::{
+        held::operate,
+        tables::{Limits, Tables},
+    },
 };
 
 /// A place in a queue, earlier ones first.
@@ -55,7 +58,7 @@ impl Forecast {
     pub(super) fn new<'a>(
         policies: impl IntoIterator<Item = &'a Limits>,
         key: u64,
-        states: States<'_>,
+        tables: &Tables,
         asked: Option<u64>,
         next: Ticket,
     ) -> Self {
@@ -67,14 +70,14 @@ impl Forecast {
             next,
         };
         for policy in policies {
-            forecast.add(policy, key, states, asked);
+            forecast.add(policy, key, tables, asked);
         }
         forecast
     }
 
     /// Copies the states of a policy that are not copied yet.
-    fn add(&mut self, policy: &Limits, key: u64, states: States<'_>, asked: Option<u64>) {
-        for (place, (transition, salt)) in states.places(policy, key).zip(&policy.salted) {
+    fn add(&mut self, policy: &Limits, key: u64, tables: &Tables, asked: Option<u64>) {
+        for (place, (transition, salt)) in tables.places(policy, key).zip(&policy.salted) {
             if self.states.iter().any(|(other, _)| other == salt) {
                 continue;
             }

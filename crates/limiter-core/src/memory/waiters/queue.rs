@@ -21,8 +21,8 @@ use crate::{
     Algorithm, Cost, Timestamp,
     algorithms::{AnyTransition, State, Transition},
     memory::{
-        states::{Outcome, Present, States},
-        tables::Limits,
+        states::{Outcome, Present},
+        tables::{Limits, Tables},
     },
     ticks::whole,
 };
@@ -78,22 +78,22 @@ impl Queue {
     }
 
     /// Charges the waiters that are due, in their order.
-    pub(crate) fn settle(&mut self, present: Present, states: States<'_>) {
+    pub(crate) fn settle(&mut self, present: Present, tables: &Tables) {
         let now = present.now;
         if now < mem::replace(&mut self.present, present).now {
             // The clock stepped back: the waits that are left are longer.
-            self.restart(states);
+            self.restart(tables);
         }
         while let Some(mut first) = self.waiting.first_entry() {
             let ticket = *first.key();
             let waiter = first.get_mut();
             let Waiter { ref limits, cost, deadline, due, .. } = *waiter;
             let outcome = if due <= now && due < Timestamp::MAX {
-                let outcome = states.take(limits, self.key, Some(due), cost, Duration::ZERO);
+                let outcome = tables.take(limits, self.key, Some(due), cost, Duration::ZERO);
                 if let Some(wait) = wait_of(&outcome) {
                     // Something was charged that was not foreseen.
                     if due < now {
-                        self.restart(states);
+                        self.restart(tables);
                     } else {
                         waiter.due = now.saturating_add(wait.max(Duration::from_nanos(1)));
                     }
@@ -101,7 +101,7 @@ impl Queue {
                 }
                 outcome
             } else if deadline.is_some_and(|deadline| deadline < present.by_the_clock(due)) {
-                states.refusal(limits, self.key, Some(due.saturating_since(now)))
+                tables.refusal(limits, self.key, Some(due.saturating_since(now)))
             } else {
                 break;
             };
@@ -113,7 +113,7 @@ impl Queue {
                 }
                 self.place_first();
             } else {
-                self.removed(ticket, states);
+                self.removed(ticket, tables);
             }
             self.wake.push(waiter.waker);
             self.done.insert(ticket, outcome);
@@ -127,12 +127,12 @@ impl Queue {
         cost: Cost,
         deadline: Option<Timestamp>,
         waker: &Waker,
-        states: States<'_>,
+        tables: &Tables,
         may_wait: impl FnOnce() -> bool,
     ) -> Status {
         let (key, present) = (self.key, self.present);
-        let take = || states.take(limits, key, None, cost, Duration::ZERO);
-        let outcome = self.refusal(limits, cost, states).unwrap_or_else(take);
+        let take = || tables.take(limits, key, None, cost, Duration::ZERO);
+        let outcome = self.refusal(limits, cost, tables).unwrap_or_else(take);
         let wait = wait_of(&outcome).filter(|wait| *wait <= longest_wait(limits));
         let due = wait.map(|wait| outcome.now.saturating_add(wait));
         let in_time = |due: &Timestamp| {
@@ -155,7 +155,7 @@ impl Queue {
     /// Returns what has become of a waiter, or until when it sleeps on: never less than the first one.
     /// At its deadline, a waiter that was not served is refused: those before it are due later than was
     /// foreseen, such as after a step back of the wall clock.
-    pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker, states: States<'_>) -> Status {
+    pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker, tables: &Tables) -> Status {
         if let Some(outcome) = self.done.remove(&ticket) {
             return Status::Done(outcome);
         }
@@ -171,38 +171,38 @@ impl Queue {
             return Status::Waiting(ticket, waiter.sleeps_until);
         }
         let wait = waiter.sleeps_until.saturating_since(self.present.now);
-        let refusal = states.refusal(&waiter.limits, self.key, Some(wait));
-        self.remove(ticket, states);
+        let refusal = tables.refusal(&waiter.limits, self.key, Some(wait));
+        self.remove(ticket, tables);
         Status::Done(refusal)
     }
 
     /// Gives up a place, and what may have been charged for it.
-    pub(crate) fn leave(&mut self, ticket: Ticket, limits: &Limits, states: States<'_>) {
+    pub(crate) fn leave(&mut self, ticket: Ticket, limits: &Limits, tables: &Tables) {
         if let Some(outcome) = self.done.remove(&ticket) {
             if let Some(charged) = outcome.charged {
                 let permits = charged.charges.permits();
-                states.refund(limits, self.key, &charged, permits);
-                self.changed(states);
+                tables.refund(limits, self.key, &charged, permits);
+                self.changed(tables);
             }
         } else {
-            self.remove(ticket, states);
+            self.remove(ticket, tables);
         }
     }
 
     /// Removes a waiter that was not served, and settles those behind it.
-    fn remove(&mut self, ticket: Ticket, states: States<'_>) {
+    fn remove(&mut self, ticket: Ticket, tables: &Tables) {
         if let Some(waiter) = self.waiting.remove(&ticket) {
             self.asked -= u128::from(waiter.cost.get());
             self.retired.push(waiter.waker);
-            self.removed(ticket, states);
-            self.settle(self.present, states);
+            self.removed(ticket, tables);
+            self.settle(self.present, tables);
         }
     }
 
     /// Settles the waiters after a change of the state.
-    pub(crate) fn changed(&mut self, states: States<'_>) {
-        self.restart(states);
-        self.settle(self.present, states);
+    pub(crate) fn changed(&mut self, tables: &Tables) {
+        self.restart(tables);
+        self.settle(self.present, tables);
     }
 
     /// Returns the refusal of a request that would have to wait behind all waiters, if there are any.
@@ -211,7 +211,7 @@ impl Queue {
         &mut self,
         limits: &Limits,
         cost: Cost,
-        states: States<'_>,
+        tables: &Tables,
     ) -> Option<Outcome> {
         let (key, now) = (self.key, self.present.now);
         let Some((next, first)) = self.waiting.first_key_value() else {
@@ -230,7 +230,7 @@ impl Queue {
             let asked = (!is_mixed).then(|| whole(self.asked).saturating_add(own));
             let waiters = self.waiting.values().map(|waiter| &waiter.limits);
             let waiters = waiters.take(if is_mixed { usize::MAX } else { 0 });
-            Forecast::new(waiters.chain([limits]), key, states, asked, *next)
+            Forecast::new(waiters.chain([limits]), key, tables, asked, *next)
         });
         for (ticket, waiter) in self.waiting.range_mut(forecast.next..) {
             forecast.place(waiter);
@@ -238,31 +238,31 @@ impl Queue {
         }
         let due = forecast.due(limits, now, cost);
         let wait = due.map(|due| due.saturating_since(now));
-        Some(Outcome { now, ..states.refusal(limits, key, wait) })
+        Some(Outcome { now, ..tables.refusal(limits, key, wait) })
     }
 
     /// Moves the waiters behind one that was removed and was not charged as foreseen.
-    fn removed(&mut self, ticket: Ticket, states: States<'_>) {
+    fn removed(&mut self, ticket: Ticket, tables: &Tables) {
         match &mut self.forecast {
             Some(forecast) if forecast.next <= ticket => {
                 forecast.last = forecast.last.max(self.present.now);
                 self.place_first();
             }
-            _ => self.restart(states),
+            _ => self.restart(tables),
         }
     }
 
     /// Computes when the first waiter is due, from the state as it is now, and copies the state if
     /// there are waiters behind it.
-    fn restart(&mut self, states: States<'_>) {
+    fn restart(&mut self, tables: &Tables) {
         self.forecast = None;
         let Some((next, first)) = self.waiting.first_key_value() else { return };
-        let (wait, now) = states.wait(&first.limits, self.key, first.cost);
+        let (wait, now) = tables.wait(&first.limits, self.key, first.cost);
         if self.waiting.len() > 1 {
             let asked = (!self.is_mixed).then(|| whole(self.asked));
             let waiters = self.waiting.values().map(|waiter| &waiter.limits);
             let waiters = waiters.take(if self.is_mixed { usize::MAX } else { 1 });
-            self.forecast = Some(Forecast::new(waiters, self.key, states, asked, *next));
+            self.forecast = Some(Forecast::new(waiters, self.key, tables, asked, *next));
         }
         if let Some(mut first) = self.waiting.first_entry() {
             // It is served at once if it fits, and refused if it never does.

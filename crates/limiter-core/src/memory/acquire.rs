@@ -6,12 +6,11 @@ use std::{
     time::Duration,
 };
 
-use super::limiter::MemoryLimiter;
-use crate::{
-    Clock, Cost, Reservation, Timestamp,
-    memory::waiters::{Status, Ticket},
-    waiting::Wait,
+use super::{
+    limiter::MemoryLimiter,
+    waiters::{Status, Ticket},
 };
+use crate::{Clock, Cost, Reservation, Timestamp, waiting::Wait};
 
 /// A request for permits with its place in the queue, which it gives up when it is dropped.
 pub(crate) struct Acquire<C: Clock> {
@@ -47,12 +46,12 @@ impl<C: Clock> Wait for Acquire<C> {
     fn poll(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
         let Self { limiter, hash, cost, deadline, ticket } = self;
         let status = limiter.with_queue(*hash, |queue| {
-            let states = limiter.states();
+            let tables = limiter.tables();
             let status = match *ticket {
-                Some(ticket) => queue.poll(ticket, waker, states),
+                Some(ticket) => queue.poll(ticket, waker, tables),
                 None => {
                     let may_wait = || limiter.shared.waiting.add();
-                    queue.join(&limiter.limits, *cost, *deadline, waker, states, may_wait)
+                    queue.join(&limiter.limits, *cost, *deadline, waker, tables, may_wait)
                 }
             };
             if ticket.is_some() && matches!(status, Status::Done(_)) {
@@ -72,7 +71,7 @@ impl<C: Clock> Wait for Acquire<C> {
     }
 
     fn wake_at(&self, due: Timestamp) -> Option<Timestamp> {
-        let due = (due < Timestamp::MAX).then(|| self.limiter.states().present().by_the_clock(due));
+        let due = (due < Timestamp::MAX).then(|| self.limiter.tables().present().by_the_clock(due));
         due.into_iter().chain(self.deadline).min()
     }
 }
@@ -83,7 +82,7 @@ impl<C: Clock> Drop for Acquire<C> {
             let Self { limiter, hash, .. } = self;
             limiter.shared.waiting.subtract();
             limiter
-                .with_queue(*hash, |queue| queue.leave(ticket, &limiter.limits, limiter.states()));
+                .with_queue(*hash, |queue| queue.leave(ticket, &limiter.limits, limiter.tables()));
         }
     }
 }

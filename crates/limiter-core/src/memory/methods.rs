@@ -2,14 +2,10 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use super::{
-    acquire::Acquire,
-    capacity::check_capacity,
-    limiter::{MemoryLimiter, Shared},
-};
+use super::{acquire::Acquire, builder::check_capacity, limiter::MemoryLimiter, tables::Limits};
 use crate::{
     Clock, Cost, Decision, Error, Key, Policy, Receipt, Reservation, Source, Timer, Usage,
-    memory::tables::Limits, receipt::Taken, waiting::Wait,
+    receipt::Taken, waiting::Wait,
 };
 
 impl<C: Clock> MemoryLimiter<C> {
@@ -44,9 +40,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// [families](Policy::families) than this limiter's states, or other names for several limits.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         self.policy().check_families(policy)?;
-        let (shared, hasher) = (Arc::clone(&self.shared), self.hasher.clone());
-        let limits = Limits::new(policy, &shared.tables, &hasher);
-        Ok(Self { shared, limits, hasher }.known())
+        Ok(Self::handle(Arc::clone(&self.shared), policy, self.hasher.clone()))
     }
 
     /// Returns another limiter, of any algorithm, with the settings and the clock of this one and states of its own. Its
@@ -62,7 +56,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// ```
     #[must_use]
     pub fn sibling(&self, policy: &Policy) -> Self {
-        self.sibling_of(policy, self.shared.tables.room.keys)
+        self.sibling_of(policy, self.tables().room.keys)
     }
 
     /// Returns a [`sibling`](Self::sibling) with room for `keys` keys: 10 tenants need less memory than 100,000 users.
@@ -80,7 +74,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// [`Builder::on_full`](crate::Builder::on_full).
     #[must_use]
     pub fn times_full(&self) -> u64 {
-        self.shared.tables.times_full()
+        self.tables().times_full()
     }
 
     /// Charges one permit to `key` if it fits now.
@@ -99,7 +93,7 @@ impl<C: Clock> MemoryLimiter<C> {
     pub fn peek<'a>(&self, key: impl Into<Key<'a>>) -> Usage {
         let key = self.hasher.hash(&key.into());
         self.with_waiters(key, |_| ());
-        self.states().operate(&self.limits, key, None, |states| states.usage())
+        self.tables().operate(&self.limits, key, None, |states| states.usage())
     }
 
     /// Charges `cost` to `key` if it fits now or up to `within` later, and returns the delay. What is
@@ -135,7 +129,7 @@ impl<C: Clock> MemoryLimiter<C> {
     pub fn take_up_to<'a>(&self, key: impl Into<Key<'a>>, most: Cost) -> Reservation {
         let key = self.hasher.hash(&key.into());
         let take =
-            || self.states().decide(&self.limits, key, None, |states| states.take_up_to(most));
+            || self.tables().decide(&self.limits, key, None, |states| states.take_up_to(most));
         let outcome = self.refusal(key, Cost::ONE).unwrap_or_else(take);
         let uncounted = most.get().min(outcome.decision.remaining());
         self.reservation(key, outcome, uncounted)
@@ -158,8 +152,8 @@ impl<C: Clock> MemoryLimiter<C> {
     pub fn charge<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Reservation {
         let key = self.hasher.hash(&key.into());
         // Also if there are waiters.
-        let outcome = self.change(key, |states| {
-            states.decide(&self.limits, key, None, |states| states.charge(cost))
+        let outcome = self.change(key, |tables| {
+            tables.decide(&self.limits, key, None, |states| states.charge(cost))
         });
         let is_counted = outcome.decision.source() != Source::FullTable;
         self.reservation(key, outcome, if is_counted { 0 } else { cost.get() })
@@ -170,10 +164,10 @@ impl<C: Clock> MemoryLimiter<C> {
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up")]
     #[expect(clippy::must_use_candidate, reason = "most callers have no use for the number")]
     pub fn refund(&self, receipt: Receipt) -> u64 {
-        let own = receipt.taken().filter(|taken| taken.limiter == self.shared.tables.id);
+        let own = receipt.taken().filter(|taken| taken.limiter == self.tables().id);
         own.map_or(0, |Taken { key, policy, charged, .. }| {
-            let limits = Limits::new(policy, &self.shared.tables, &self.hasher);
-            self.change(*key, |states| states.refund(&limits, *key, charged, receipt.permits()))
+            let limits = Limits::new(policy, self.tables(), &self.hasher);
+            self.change(*key, |tables| tables.refund(&limits, *key, charged, receipt.permits()))
         })
     }
 
@@ -182,11 +176,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Of more than 1,000 different [identities](Policy::identities), it resets this handle's and those of the first 1,000.
     pub fn reset<'a>(&self, key: impl Into<Key<'a>>) {
         let key = self.hasher.hash(&key.into());
-        let Shared { tables, salts, clock, .. } = &*self.shared;
-        self.change(key, |_| {
-            let own = self.limits.salted.iter().map(|(_, salt)| *salt);
-            salts.for_each_and(own, |salt| tables.reset(key ^ salt, clock));
-        });
+        self.change(key, |tables| tables.reset(&self.limits, key));
     }
 
     /// Charges `cost` to `key` as soon as it fits, on this thread, up to `within` from now if that is

@@ -3,17 +3,11 @@
 use std::{any::TypeId, hash::BuildHasher, sync::Arc};
 
 use super::{
-    capacity::{MAX_CAPACITY, check, check_capacity},
+    key_hasher::KeyHasher,
     limiter::MemoryLimiter,
+    tables::{OnFull, Room, Tables},
 };
-use crate::{
-    Clock, Error, LimiterId, Policy, SystemClock,
-    memory::{
-        KeyHasher,
-        full::OnFull,
-        tables::{Room, Tables},
-    },
-};
+use crate::{Clock, Error, ErrorKind, LimiterId, Policy, SystemClock};
 
 /// The settings of a [`MemoryLimiter`], fixed before it exists.
 ///
@@ -43,7 +37,7 @@ impl Builder {
     pub const DEFAULT_CAPACITY: usize = 100_000;
 
     /// The largest capacity: 268,435,456 keys.
-    pub const MAX_CAPACITY: usize = MAX_CAPACITY;
+    pub const MAX_CAPACITY: usize = 1 << 28;
 
     /// The entries per key of capacity unless [`Builder::entries_per_key`] sets others: 16.
     pub const DEFAULT_ENTRIES_PER_KEY: usize = 16;
@@ -79,7 +73,7 @@ impl MemoryLimiter {
     }
 }
 
-impl<C: Clock> Builder<C> {
+impl<C: Clock + 'static> Builder<C> {
     /// Sets for about how many keys in debt the limiter has room. The default is 100,000.
     ///
     /// The table is allocated when the limiter is built and does not grow. For each limit of the policy, it takes about 40
@@ -165,6 +159,21 @@ impl<C: Clock> Builder<C> {
 
     fn limiter(self) -> MemoryLimiter<C> {
         let Self { policy, room, id, hasher, clock } = self;
-        MemoryLimiter::of(Tables::new(id, &policy, room), &policy, hasher, Arc::new(clock))
+        let clock = Arc::new(clock);
+        let tables = Tables::new(id, &policy, room, Arc::<C>::clone(&clock));
+        MemoryLimiter::of(tables, &policy, hasher, clock)
     }
+}
+
+pub(crate) fn check_capacity(keys: usize) -> Result<(), Error> {
+    check("capacity", keys, Builder::MAX_CAPACITY)
+}
+
+/// Returns an error if a setting is not from 1 to `most`.
+fn check(setting: &str, value: usize, most: usize) -> Result<(), Error> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    let (kind, value) = (ErrorKind::InvalidSetting, value.to_string());
+    Err(Error::invalid(kind, setting, &value, format!("use 1 to {most}")))
 }

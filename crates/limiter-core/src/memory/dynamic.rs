@@ -5,7 +5,8 @@ use std::{any::Any, sync::Arc, time::Duration};
 use super::{decide::decide_dynamic, limiter::MemoryLimiter};
 use crate::{
     Clock, Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, LimiterId,
-    Policy, Receipt, Reservation, Store, Timer, Usage, WaitingLimiter, waiting::Wait,
+    Policy, Receipt, Reservation, Store, Timer, Usage, WaitingLimiter, algorithms::KeyStates,
+    waiting::Wait,
 };
 
 impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
@@ -65,7 +66,7 @@ impl<C: Clock + 'static> Limiter for MemoryLimiter<C> {
 
 impl<C: Clock + 'static> Store for MemoryLimiter<C> {
     fn id(&self) -> LimiterId {
-        self.shared.tables.id
+        self.tables().id
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -73,7 +74,12 @@ impl<C: Clock + 'static> Store for MemoryLimiter<C> {
     }
 
     fn preview(&self, key: &Key<'_>, cost: Cost) -> Option<Decision> {
-        Some(self.preview(key, cost))
+        let key = self.hasher.hash(key);
+        let preview = || {
+            let decide = |states: &mut KeyStates<'_, '_>| states.decision(cost, states.wait(cost));
+            self.tables().operate(&self.limits, key, None, decide)
+        };
+        Some(self.refusal(key, cost).map_or_else(preview, |refusal| refusal.decision))
     }
 
     fn decide_together(

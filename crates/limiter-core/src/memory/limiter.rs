@@ -1,19 +1,18 @@
 //! The limiter for one process.
 
-use std::{fmt, ops::Range, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
+use super::{
+    debts::Debts,
+    key_hasher::KeyHasher,
+    states::Outcome,
+    tables::{Limits, Room, Tables},
+    waiters::{Queue, Queues},
+};
 use crate::{
-    Clock, Cost, Decision, Key, Policy, Receipt, Reservation, SystemClock,
-    algorithms::KeyStates,
+    Clock, Cost, Decision, Policy, Receipt, Reservation, SystemClock, Timestamp,
+    algorithms::{AnyTransition, KeyStates},
     charge::{Charge, Charged},
-    memory::{
-        KeyHasher,
-        debts::Debts,
-        salts::Salts,
-        states::{Outcome, States},
-        tables::{Limits, Room, Store, Tables},
-        waiters::{Queue, Queues},
-    },
     receipt::Taken,
     sync::{Bounded, Ordering, fence},
 };
@@ -67,8 +66,7 @@ pub(super) struct Shared<C> {
     queues: Queues,
     /// How many waiters there are.
     pub(super) waiting: Bounded,
-    pub(super) salts: Salts,
-    /// Shared with siblings.
+    /// That of the tables, by its type.
     pub(super) clock: Arc<C>,
 }
 
@@ -76,32 +74,21 @@ impl<C: Clock> MemoryLimiter<C> {
     pub(super) fn of(tables: Tables, policy: &Policy, hasher: KeyHasher, clock: Arc<C>) -> Self {
         let Room { keys, max_waiting, .. } = tables.room;
         let (queues, waiting) = (Queues::new(keys), Bounded::new(max_waiting));
-        let limits = Limits::new(policy, &tables, &hasher);
-        let shared = Shared { tables, queues, waiting, salts: Salts::default(), clock };
-        Self { shared: Arc::new(shared), limits, hasher }.known()
+        Self::handle(Arc::new(Shared { tables, queues, waiting, clock }), policy, hasher)
     }
 
-    /// Returns the handle, under whose policy its limiter resets keys from now on.
-    pub(super) fn known(self) -> Self {
-        self.shared.tables.add(&self.limits.policy);
-        self.limits.salted.iter().for_each(|(_, salt)| self.shared.salts.add(*salt));
-        self
+    /// Returns a handle, under whose policy its limiter resets keys from now on.
+    pub(super) fn handle(shared: Arc<Shared<C>>, policy: &Policy, hasher: KeyHasher) -> Self {
+        let limits = Limits::new(policy, &shared.tables, &hasher);
+        shared.tables.add(&limits);
+        Self { shared, limits, hasher }
     }
 
     pub(super) fn sibling_of(&self, policy: &Policy, keys: usize) -> Self {
-        let Shared { tables, clock, .. } = &*self.shared;
-        let tables = Tables::new(tables.id.sibling(), policy, Room { keys, ..tables.room });
+        let Shared { tables: Tables { id, room, clock: of_states, .. }, clock, .. } = &*self.shared;
+        let room = Room { keys, ..*room };
+        let tables = Tables::new(id.sibling(), policy, room, Arc::clone(of_states));
         Self::of(tables, policy, self.hasher.sibling(), Arc::clone(clock))
-    }
-
-    /// Returns whether a cost would be admitted, and charges nothing.
-    pub(super) fn preview<'a>(&self, key: impl Into<Key<'a>>, cost: Cost) -> Decision {
-        let key = self.hasher.hash(&key.into());
-        let preview = || {
-            let decide = |states: &mut KeyStates<'_, '_>| states.decision(cost, states.wait(cost));
-            self.states().operate(&self.limits, key, None, decide)
-        };
-        self.refusal(key, cost).map_or_else(preview, |refusal| refusal.decision)
     }
 
     /// Charges `cost` to a key if it fits now.
@@ -113,51 +100,17 @@ impl<C: Clock> MemoryLimiter<C> {
         }
     }
 
-    #[inline(never)]
-    fn check_slow_path(&self, key: u64, cost: Cost) -> Decision {
-        let mut debts = Debts::default();
-        if let Some(limits) = self.charge_debts(&mut debts, key, cost) {
-            return debts.decision(limits);
-        }
-        if let Some(refusal) = self.refusal(key, cost) {
-            return refusal.decision;
-        }
-        let take = |states: &mut KeyStates<'_, '_>| states.take(cost, Duration::ZERO);
-        let decision = self.states().operate(&self.limits, key, None, take);
-        self.shared.tables.count_if_full(&decision);
-        decision
-    }
-
     /// Charges `cost` to a key if it fits now or up to `within` later, and returns the delay.
     pub(super) fn reserve_hash(&self, key: u64, cost: Cost, within: Duration) -> Reservation {
-        let epoch = self.shared.tables.epoch.get();
+        let epoch = self.shared.tables.epoch();
         match self.check_without_lock(key, cost) {
             Some((decision, charge)) if decision.is_admitted() => {
                 let charged = Charged { charges: charge.into(), epoch };
                 Reservation::admitted(decision, Duration::ZERO, self.receipt(key, charged))
             }
             Some((decision, _)) if within.is_zero() => Reservation::refused(decision),
-            _ => self.reserve_slow_path(key, cost, within),
+            _ => self.reservation(key, self.take(key, cost, within), cost.get()),
         }
-    }
-
-    #[inline(never)]
-    fn reserve_slow_path(&self, key: u64, cost: Cost, within: Duration) -> Reservation {
-        let mut debts = Debts::default();
-        if let Some(limits) = self.charge_debts(&mut debts, key, cost) {
-            let decision = debts.decision(limits.clone());
-            match debts.charged(limits) {
-                Some(charged) => {
-                    let receipt = self.receipt(key, charged);
-                    return Reservation::admitted(decision, Duration::ZERO, receipt);
-                }
-                None if within.is_zero() => return Reservation::refused(decision),
-                None => {}
-            }
-        }
-        let take = || self.states().take(&self.limits, key, None, cost, within);
-        let outcome = self.refusal(key, cost).unwrap_or_else(take);
-        self.reservation(key, outcome, cost.get())
     }
 
     /// Charges `cost` to a key if it fits now, by GCRA in the common case: the key has a slot, and nobody waits. Returns
@@ -165,30 +118,61 @@ impl<C: Clock> MemoryLimiter<C> {
     #[inline(always)]
     fn check_without_lock(&self, key: u64, cost: Cost) -> Option<(Decision, Charge)> {
         let Shared { tables, queues, clock, .. } = &*self.shared;
-        let [(transition, salt)] = self.limits.salted.as_slice() else { return None };
-        let Some(Store::Words(words, gcra)) = tables.store(transition) else { return None };
+        let [(AnyTransition::Gcra(gcra), salt)] = &*self.limits.salted else { return None };
         if !queues.are_empty_for(key) {
             return None;
         }
-        let now = tables.now(clock);
+        let (words, now) = (tables.words.get()?, tables.now(&**clock));
         let (decision, mark) = words.check(gcra, key ^ salt, now, cost)?;
         Some((decision, Charge { made: now, at: now, cost, mark }))
     }
 
-    /// Does what [`check_without_lock`](Self::check_without_lock) does for several limits, and returns their range.
+    /// Does what [`check_hash`](Self::check_hash) does in every case. Apart from [`take`](Self::take), because that moves
+    /// what was charged: the first check of a key would take a third longer.
+    #[inline(never)]
+    fn check_slow_path(&self, key: u64, cost: Cost) -> Decision {
+        let mut debts = Debts::default();
+        if let Some((decision, _)) = self.take_debts(&mut debts, key, cost) {
+            return decision;
+        }
+        if let Some(refusal) = self.refusal(key, cost) {
+            return refusal.decision;
+        }
+        let take = |states: &mut KeyStates<'_, '_>| states.take(cost, Duration::ZERO);
+        let decision = self.tables().operate(&self.limits, key, None, take);
+        self.tables().count_if_full(&decision);
+        decision
+    }
+
+    /// Charges `cost` to a key if it fits now or up to `within` later, in every case.
+    #[inline(never)]
+    fn take(&self, key: u64, cost: Cost, within: Duration) -> Outcome {
+        let mut debts = Debts::default();
+        match self.take_debts(&mut debts, key, cost) {
+            Some((decision, now)) if decision.is_admitted() || within.is_zero() => {
+                Outcome { decision, now, charged: debts.charged(0..self.limits.salted.len()) }
+            }
+            _ => {
+                let take = || self.tables().take(&self.limits, key, None, cost, within);
+                self.refusal(key, cost).unwrap_or_else(take)
+            }
+        }
+    }
+
+    /// Charges `cost` to a key if it fits now, by several limits by GCRA in the common case.
     #[inline]
-    fn charge_debts<'a>(
+    fn take_debts<'a>(
         &'a self,
         debts: &mut Debts<'a>,
         key: u64,
         cost: Cost,
-    ) -> Option<Range<usize>> {
+    ) -> Option<(Decision, Timestamp)> {
         if self.limits.salted.len() < 2 {
             return None;
         }
         self.add_to(debts, key, cost, Some(cost))?;
-        debts.charge()?;
-        Some(0..self.limits.salted.len())
+        let now = debts.charge()?;
+        Some((debts.decision(0..self.limits.salted.len()), now))
     }
 
     /// Reads the debts of a key without a lock, or returns `None` where that takes one, or if somebody waits.
@@ -200,19 +184,18 @@ impl<C: Clock> MemoryLimiter<C> {
         cost: Cost,
         charge: Option<Cost>,
     ) -> Option<()> {
-        if !self.limits.are_debts() || !self.shared.queues.are_empty_for(key) {
+        if !self.shared.queues.are_empty_for(key) {
             return None;
         }
-        let states = self.states();
         for (transition, salt) in &self.limits.salted {
-            debts.add(states.place(transition, key ^ salt), cost, charge)?;
+            debts.add(self.tables().place(transition, key ^ salt), cost, charge)?;
         }
         Some(())
     }
 
     /// Returns the refusal of a request that has to wait behind waiters, if there are any.
     pub(super) fn refusal(&self, key: u64, cost: Cost) -> Option<Outcome> {
-        self.with_waiters(key, |queue| queue.refusal(&self.limits, cost, self.states())).flatten()
+        self.with_waiters(key, |queue| queue.refusal(&self.limits, cost, self.tables())).flatten()
     }
 
     /// Returns what an outcome means to the caller: if it is an admission without a charge, that of so many permits.
@@ -236,12 +219,12 @@ impl<C: Clock> MemoryLimiter<C> {
     }
 
     /// Changes a state from outside of the queue, whose waiters are charged before, and see it.
-    pub(super) fn change<R>(&self, key: u64, change: impl FnOnce(States<'_>) -> R) -> R {
+    pub(super) fn change<R>(&self, key: u64, change: impl FnOnce(&Tables) -> R) -> R {
         self.with_waiters(key, |_| ());
-        let result = change(self.states());
+        let result = change(self.tables());
         // A waiter that reads the state before this change is found by it.
         fence(Ordering::SeqCst);
-        self.with_waiters(key, |queue| queue.changed(self.states()));
+        self.with_waiters(key, |queue| queue.changed(self.tables()));
         result
     }
 
@@ -256,12 +239,13 @@ impl<C: Clock> MemoryLimiter<C> {
 
     /// Operates on the queue of a key, after its waiters that are due were charged.
     pub(super) fn with_queue<R>(&self, key: u64, operate: impl FnOnce(&mut Queue) -> R) -> R {
-        self.shared.queues.with(key, self.states(), operate)
+        self.shared.queues.with(key, self.tables(), operate)
     }
 
     /// Returns the limiter's states.
-    pub(super) fn states(&self) -> States<'_> {
-        States { tables: &self.shared.tables, clock: &*self.shared.clock }
+    #[inline]
+    pub(super) fn tables(&self) -> &Tables {
+        &self.shared.tables
     }
 }
 

@@ -4,15 +4,10 @@ use core::{fmt, time::Duration};
 
 use smallvec::SmallVec;
 
-use super::limiter::MemoryLimiter;
+use super::{debts::Debts, held::operate, limiter::MemoryLimiter, place::Place};
 use crate::{
-    Clock, Cost, Decision, Demand, JointDecision, Key, SystemClock,
-    algorithms::KeyStates,
+    Clock, Cost, Decision, Demand, JointDecision, Key, SystemClock, algorithms::KeyStates,
     charge::Charged,
-    memory::{
-        debts::Debts,
-        held::{Place, operate},
-    },
 };
 
 /// A cost for a key of a limiter in memory, as one element of a [decision](MemoryLimiter::decide) over several.
@@ -146,7 +141,7 @@ impl<C: Clock> MemoryLimiter<C> {
             if let Some(refusal) = limiter.refusal(*key, *cost) {
                 refusals.push((index, refusal.decision));
             }
-            for place in limiter.states().places(&limiter.limits, *key) {
+            for place in limiter.tables().places(&limiter.limits, *key) {
                 places.push(Place { only_asks: charge.is_none(), ..place });
             }
         }
@@ -166,13 +161,13 @@ impl<C: Clock> MemoryLimiter<C> {
                         None => own.decision(demand.cost, wait),
                     },
                 };
-                let states = demand.limiter.states();
+                let tables = demand.limiter.tables();
                 if fits || !decision.is_admitted() {
-                    states.tables.count_if_full(&decision);
+                    tables.count_if_full(&decision);
                 }
                 demand.add_to(joint, decision, || {
                     let charges = own.charges()?;
-                    Some(Charged { charges, epoch: states.tables.epoch.get() })
+                    Some(Charged { charges, epoch: tables.epoch() })
                 });
             }
         });
