@@ -168,31 +168,6 @@ fn audit(folder: &Path, server: &Server) {
     assert!(full > KEYS / 4 && most.of_all > TASKS / 2, "the processes did not use the limits");
 }
 
-#[test]
-fn requests_shorter_than_a_third_of_the_expiry_cost_two_calls() {
-    const REQUESTS: u64 = 200;
-    let server = Server::start();
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let builder = RedisInFlight::builder("test", 1).deadline(Duration::from_secs(5));
-        let limiter = builder.connect(&server.url()).await.unwrap();
-        // The server receives the scripts with the first request.
-        for requests in [1, REQUESTS] {
-            let before = calls(&server);
-            for _ in 0..requests {
-                let entry = limiter.enter("alice").await.unwrap();
-                assert!(entry.is_admitted());
-                drop(entry);
-                limiter.drain(Duration::from_secs(5)).await.unwrap();
-            }
-            let calls = calls(&server) - before;
-            assert!(requests == 1 || calls == 2 * requests, "{calls} calls of {requests} requests");
-        }
-        assert_eq!(limiter.counters().renewals, 0);
-        assert_eq!(server.command(&["EXISTS", "limiter:{salice}:test:inflight"]).unwrap(), ":0");
-    });
-}
-
 fn limit_of(key: u64) -> u32 {
     let place = usize::try_from(key).unwrap() % LIMITS.len();
     if key < KEYS { LIMITS[place] } else { OWN_LIMIT }

@@ -12,34 +12,6 @@ use std::{env, panic, thread};
 use limiter_rig::server::Server;
 
 #[test]
-fn a_started_server_answers() {
-    let server = Server::start();
-    assert_eq!(server.command(&["PING"]).unwrap(), "+PONG");
-    assert_eq!(server.command(&["ECHO", "é"]).unwrap(), "$2\r\né");
-    assert_eq!(server.url(), format!("redis://127.0.0.1:{}", server.port()));
-}
-
-#[test]
-fn a_started_server_keeps_nothing_on_disk() {
-    let server = Server::start();
-    assert_eq!(setting(&server, "save"), "");
-    assert_eq!(setting(&server, "appendonly"), "no");
-}
-
-#[test]
-fn further_arguments_win() {
-    let server = Server::start_with(&["--maxmemory", "2mb", "--appendonly", "yes"]);
-    assert_eq!(setting(&server, "maxmemory"), "2097152");
-    assert_eq!(setting(&server, "appendonly"), "yes");
-}
-
-#[test]
-fn an_error_reply_is_an_error() {
-    let error = Server::start().command(&["EVALSHA", "0", "0"]).unwrap_err();
-    assert!(error.to_string().starts_with("NOSCRIPT"), "{error}");
-}
-
-#[test]
 fn a_paused_server_is_silent_until_resumed() {
     let server = Server::start();
 
@@ -65,48 +37,26 @@ fn a_restart_keeps_the_address_and_nothing_else() {
 }
 
 #[test]
-fn a_paused_server_restarts() {
-    let mut server = Server::start();
-    server.pause();
-    server.restart();
-    assert_eq!(server.command(&["PING"]).unwrap(), "+PONG");
-}
-
-#[test]
-fn servers_run_side_by_side() {
-    let servers: Vec<Server> = (0..4).map(|_| Server::start()).collect();
-    for server in &servers {
-        assert_eq!(server.command(&["PING"]).unwrap(), "+PONG");
+fn a_server_leaves_nothing_behind() {
+    for end in [
+        drop,
+        |server: Server| {
+            server.pause();
+            drop(server);
+        },
+        |server: Server| {
+            let unwound = panic::catch_unwind(move || {
+                let _server = server;
+                panic!("on purpose, to unwind past a running server");
+            });
+            assert!(unwound.is_err());
+        },
+    ] {
+        let server = Server::start();
+        let remains = Remains::of(&server);
+        end(server);
+        remains.assert_gone();
     }
-}
-
-#[test]
-fn a_dropped_server_leaves_nothing_behind() {
-    let server = Server::start();
-    let remains = Remains::of(&server);
-    drop(server);
-    remains.assert_gone();
-}
-
-#[test]
-fn a_paused_server_leaves_nothing_behind() {
-    let server = Server::start();
-    let remains = Remains::of(&server);
-    server.pause();
-    drop(server);
-    remains.assert_gone();
-}
-
-#[test]
-fn a_panicking_test_leaves_nothing_behind() {
-    let server = Server::start();
-    let remains = Remains::of(&server);
-    let result = panic::catch_unwind(move || {
-        let _server = server;
-        panic!("on purpose, to unwind past a running server");
-    });
-    assert!(result.is_err());
-    remains.assert_gone();
 }
 
 #[test]

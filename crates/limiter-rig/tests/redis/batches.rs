@@ -1,16 +1,14 @@
 //! Checks that are made at the same moment share a call, and nothing else: neither permits nor errors.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::{future::join_all, poll};
 use limiter_core::{Decision, Error, ErrorKind, Limit, Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_rig::server::Server;
-use tokio::{runtime::Builder, time::timeout};
+use tokio::runtime::Builder;
 
-use crate::{builder, connect_here, faults::recover, patient};
-
-const KEYS: [&str; 3] = ["a", "b", "c"];
+use crate::{builder, calls, connect_here, patient};
 
 const LONG: Duration = Duration::from_secs(5);
 
@@ -18,13 +16,6 @@ const LONG: Duration = Duration::from_secs(5);
 async fn check(limiter: &RedisLimiter, keys: &[&str]) -> Vec<Result<Decision, Error>> {
     let checks: Vec<_> = keys.iter().map(|key| limiter.check(*key)).collect();
     tokio::spawn(join_all(checks)).await.unwrap()
-}
-
-/// Returns how many scripts a server was asked to run by their digests.
-fn calls(server: &Server) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]).unwrap();
-    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,59 +87,6 @@ async fn a_foreign_value_fails_its_own_check_alone() {
     assert_eq!(limiter.counters().short_circuited, 0);
 }
 
-/// Returns the errors of all keys while the server can't write.
-async fn errors_of(limiter: &RedisLimiter) -> Vec<String> {
-    let mut errors = Vec::new();
-    for result in check(limiter, &KEYS).await {
-        let error = result.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        errors.push(error.to_string());
-    }
-    errors
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_server_charges_none_of_them() {
-    let server = Server::start();
-    let limiter = patient(&server.url(), 3).await;
-    server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
-    let errors = errors_of(&limiter).await;
-    assert!(errors.iter().all(|words| words.contains("OOM command not allowed")), "{errors:?}");
-    server.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
-    for key in KEYS {
-        assert_eq!(limiter.peek(key).await.unwrap().used(), 0);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_charges_none_of_them_and_is_left_for_the_primary() {
-    let server = Server::start();
-    let limiter = patient(&server.url(), 3).await;
-    server.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
-    let errors = errors_of(&limiter).await;
-    assert!(errors.iter().all(|words| words.contains("READONLY ")), "{errors:?}");
-    server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
-    let _ = recover(&limiter).await;
-    for key in KEYS {
-        assert_eq!(limiter.peek(key).await.unwrap().used(), 0);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn callers_who_leave_before_the_deadline_let_the_breaker_open() {
-    let server = Server::start();
-    let limiter = builder(3).deadline(Duration::from_millis(100));
-    let limiter = limiter.connect(&server.url()).await.unwrap();
-    let _ = recover(&limiter).await;
-    server.pause();
-    let start = Instant::now();
-    while limiter.counters().breaker_opened == 0 {
-        let result = timeout(Duration::from_millis(5), limiter.check("key")).await;
-        assert!(!matches!(result, Ok(Ok(_))), "{result:?}");
-        assert!(start.elapsed() < crate::GIVE_UP_AFTER);
-    }
-}
-
 #[test]
 fn a_connection_whose_runtime_ended_leaves_no_check_waiting() {
     let one_thread = || Builder::new_current_thread().enable_all().build().unwrap();
@@ -189,4 +127,21 @@ async fn checks_under_different_quotas_share_a_call() {
         let expected = if text.contains("log") { 20 } else { 10 };
         assert_eq!(calls, expected, "{text}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flushed_script_cache_is_invisible() {
+    let server = Server::start();
+    let limiter = patient(&server.url(), 100).await;
+    let mut admitted = 0;
+    for round in 0..200 {
+        if round % 10 == 5 {
+            assert_eq!(server.command(&["SCRIPT", "FLUSH"]).unwrap(), "+OK");
+        }
+        let several = (0..4).map(|_| limiter.check("key"));
+        for decision in join_all(several).await {
+            admitted += u32::from(decision.unwrap().is_admitted());
+        }
+    }
+    assert_eq!(admitted, 100);
 }

@@ -32,7 +32,7 @@ async fn a_task_that_computes_beside_its_check_delays_no_other_check() {
     let limiter = builder(1_000_000);
     let limiter =
         limiter.prefix("busy").deadline(DEADLINE).connect(&server::shared_url()).await.unwrap();
-    let _ = crate::faults::recover(&limiter).await;
+    let _ = crate::recover(&limiter).await;
     for operation in ["check", "reserve"] {
         let one = limiter.clone();
         let busy = tokio::spawn(async move {

@@ -71,45 +71,6 @@ async fn a_charge_restores_a_lost_expiry() {
     }
 }
 
-/// By each script that charges, a check under a limit of milliseconds sets an expiry for a day's count, too: it is there
-/// when the short limit has recovered, and as long as it counts.
-#[tokio::test]
-async fn a_hash_whose_expiry_is_lost_keeps_the_count_of_a_day() {
-    const HOURS_24: i64 = 86_400_000;
-    const HOURS_72: i64 = 3 * HOURS_24;
-    let server = Server::start();
-    let client = connect(&server.url()).await.unwrap();
-    let policy = |text: &str| match text.split_once(", ") {
-        None => Policy::parse("api", text).unwrap(),
-        Some(both) => {
-            let limits = <[&str; 2]>::from(both).map(|text| Policy::parse(text, text).unwrap());
-            Policy::all_of("api", limits).unwrap()
-        }
-    };
-    for day in ["3/d", "3/d by fixed-window", "3/d by sliding-counter"] {
-        for short in [
-            "10/5ms",
-            "10/5ms by fixed-window",
-            "10/5ms by sliding-counter",
-            "10/5ms, 100/10ms by fixed-window",
-            "10/5ms, 100/10ms by sliding-log",
-        ] {
-            let what = format!("{day}, then {short}");
-            server.command(&["FLUSHALL"]).unwrap();
-            let daily = on(&client, &policy(day));
-            let brief = on(&client, &policy(short));
-            let stored = key_of(&daily, "key");
-            assert!(daily.check_n("key", Cost::of(3)).await.unwrap().is_admitted(), "{what}");
-            assert_eq!(server.command(&["PERSIST", &stored]).unwrap(), ":1", "{what}");
-            assert!(brief.check("key").await.unwrap().is_admitted(), "{what}");
-            let life = server.command(&["PTTL", &stored]).unwrap();
-            let life: i64 = life.trim_start_matches(':').parse().unwrap();
-            assert!((HOURS_24 - 60_000..HOURS_72).contains(&life), "{what}: {life} ms");
-            assert!(!daily.check("key").await.unwrap().is_admitted(), "{what}");
-        }
-    }
-}
-
 /// A policy with one limit more keeps the states of the others: once, all of them began anew.
 #[tokio::test]
 async fn a_limit_that_is_added_leaves_the_others_alone() {

@@ -14,7 +14,7 @@ use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
 use limiter_rig::{log::Log, server::Server};
 use tokio::{runtime::Handle, time::sleep};
 
-use crate::faults::recover;
+use crate::recover;
 
 const RENEWAL: Duration = Duration::from_millis(20);
 

@@ -2,31 +2,19 @@
 
 use std::{
     future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
 use futures::future::join_all;
 use limiter_redis::{Counters, RedisLimiter};
 use limiter_rig::server::{Cluster, Server};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy},
-    net::{TcpListener, TcpStream},
-    task::yield_now,
-    time::sleep,
-};
+use tokio::task::yield_now;
 
-use crate::{PATIENT, builder, eventually, faults::recover};
+use crate::{PATIENT, builder, eventually, recover};
 
 /// Where the deadline is short, so that a test can wait for several to pass.
 const DEADLINE: Duration = Duration::from_millis(50);
-
-/// Where replies have to be in time: so long that a busy machine does not miss it, though a server is paused for more
-/// than half of it.
-const LONG: Duration = Duration::from_secs(2);
 
 /// Checks in `tasks` endless loops until `end` is over, and returns how many checks were decided and how
 /// many were not.
@@ -63,24 +51,6 @@ fn failed(counters: &Counters) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_stalls_within_the_deadline_opens_no_breaker() {
-    let cluster = Cluster::start();
-    let limiter = builder(1_000_000).deadline(LONG).connect(&cluster.url()).await.unwrap();
-    let _ = recover(&limiter).await;
-    let stalls = async {
-        for _ in 0..2 {
-            sleep(LONG / 2).await;
-            cluster.node(0).pause();
-            sleep(LONG * 3 / 5).await;
-            cluster.node(0).resume();
-        }
-    };
-    let (decided, undecided) = load(&limiter, 16, stalls).await;
-    println!("{decided} decided, {undecided} undecided");
-    assert_eq!(limiter.counters().breaker_opened, 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_connection_fails_the_calls_under_way_and_no_others() {
     let server = Server::start();
     let limiter = builder(1_000_000).deadline(PATIENT);
@@ -104,26 +74,6 @@ pub(crate) async fn loses_what_is_under_way(server: &Server, limiter: &RedisLimi
         assert!(lost <= tasks as u64, "{lost} of {tasks} tasks");
         assert_eq!(after.breaker_opened, before.breaker_opened);
     }
-}
-
-/// Each reply takes more than half of the deadline.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_server_at_full_load_opens_no_breaker() {
-    let server = Server::start();
-    let limiter = builder(1_000_000).deadline(LONG).connect(&server.url()).await.unwrap();
-    let _ = recover(&limiter).await;
-    let slow = async {
-        for _ in 0..4 {
-            server.pause();
-            sleep(LONG * 5 / 8).await;
-            server.resume();
-            // All that waited.
-            served(&limiter, 1_000).await;
-        }
-    };
-    let (decided, undecided) = load(&limiter, 500, slow).await;
-    println!("{decided} decided, {undecided} undecided");
-    assert_eq!(limiter.counters().breaker_opened, 0);
 }
 
 /// Forgets the scripts and closes all connections of servers again and again, while ten tasks check: as soon as they are
@@ -201,19 +151,6 @@ pub(crate) async fn protects(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_server_is_left_alone_within_five_deadlines() {
-    let server = Server::start();
-    let limiter = limiter(&server.url()).await;
-    for tasks in [1, 500] {
-        let _ = recover(&limiter).await;
-        let pause = async { server.pause() };
-        let failed = protects(&limiter, tasks, pause, async { server.resume() }).await;
-        // Each takes a deadline.
-        assert!(failed <= 10 * tasks as u64, "open only after {failed} failures");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_server_is_left_alone() {
     let server = std::cell::RefCell::new(Server::start());
     let url = server.borrow().url();
@@ -222,63 +159,5 @@ async fn a_dead_server_is_left_alone() {
         let _ = recover(&limiter).await;
         let kill = async { server.borrow_mut().kill() };
         protects(&limiter, tasks, kill, async { server.borrow_mut().restart() }).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_cuts_every_connection_is_left_alone() {
-    let server = Server::start();
-    let scissors = Scissors::before(server.port()).await;
-    let limiter = limiter(&scissors.url).await;
-    for tasks in [1, 500] {
-        let _ = recover(&limiter).await;
-        let [cut, end] = [true, false].map(|cuts| {
-            let scissors = &scissors;
-            async move { scissors.cuts.store(cuts, Relaxed) }
-        });
-        protects(&limiter, tasks, cut, end).await;
-    }
-}
-
-/// A proxy before a server, which closes each connection on which a script is called.
-struct Scissors {
-    url: String,
-    cuts: Arc<AtomicBool>,
-}
-
-impl Scissors {
-    async fn before(server: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("redis://{}", listener.local_addr().unwrap());
-        let cuts = Arc::new(AtomicBool::new(false));
-        let of_task = Arc::clone(&cuts);
-        tokio::spawn(async move {
-            loop {
-                let (client, _) = listener.accept().await.unwrap();
-                let cuts = Arc::clone(&of_task);
-                tokio::spawn(async move {
-                    let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
-                    let (mut from_client, mut to_client) = client.into_split();
-                    let (mut from_server, mut to_server) = server.into_split();
-                    let requests = async {
-                        let mut bytes = vec![0; 65_536];
-                        while let Ok(length @ 1..) = from_client.read(&mut bytes).await {
-                            let bytes = &bytes[..length];
-                            let is_call = bytes.windows(4).any(|word| word == b"EVAL");
-                            if is_call && cuts.load(Relaxed)
-                                || to_server.write_all(bytes).await.is_err()
-                            {
-                                return;
-                            }
-                        }
-                    };
-                    tokio::select! {
-                        () = requests => {}
-                        _ = copy(&mut from_server, &mut to_client) => {}
-                    }
-                });
-            }
-        });
-        Self { url, cuts }
     }
 }

@@ -16,6 +16,6 @@ async fn a_server_behind_a_unix_socket_is_served() {
     let settings: RedisSettings = toml::from_str(&text).unwrap();
     let builder = settings.builder(Policy::parse("api", "3/day").unwrap()).unwrap();
     let limiter = builder.build_on(settings.connection().await.unwrap()).unwrap();
-    assert_eq!(crate::faults::recover(&limiter).await.0.remaining(), 2);
+    assert_eq!(crate::recover(&limiter).await.0.remaining(), 2);
     drop(std::fs::remove_file(socket));
 }

@@ -8,18 +8,7 @@ use limiter_redis::{CallError, Fault, RedisInFlight, RedisLimiter, connect};
 use limiter_rig::server::Server;
 use tokio::time::sleep;
 
-use crate::{connect_here, denied::policy};
-
-/// A policy for each script that charges.
-const POLICIES: [&str; 7] = [
-    "2/d",
-    "2/d by fixed-window",
-    "2/d by sliding-counter",
-    "2/d by sliding-log",
-    "2/d by sub-windows 6 slots",
-    "2/d, 3/2d",
-    "2/d, 3/2d by sliding-log",
-];
+use crate::{POLICIES, connect_here, policy};
 
 /// How long tests wait for a reply: longer than any machine takes.
 const PATIENCE: Duration = Duration::from_secs(20);

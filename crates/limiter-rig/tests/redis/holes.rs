@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{eventually, faults::recover, limiter};
+use crate::{eventually, limiter, recover};
 
 /// The system sends the first packet of a connection again, after a second and then ever more seldom. A new connection
 /// reaches the server sooner.

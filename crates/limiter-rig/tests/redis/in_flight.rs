@@ -1,20 +1,19 @@
 //! Requests in flight on real servers, by their own clocks.
 
 use std::{
-    num::NonZeroU32,
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
     time::{Duration, Instant},
 };
 
-use futures::future::{join_all, poll_fn};
-use limiter_core::{ErrorKind, InFlightLimiter, InFlightPermit, Key, Source};
+use futures::future::join_all;
+use limiter_core::{InFlightLimiter, InFlightPermit, Key};
 use limiter_redis::{
     ConnectOptions, Connection, RedisInFlight, RedisInFlightBuilder, RedisLimiter, connect_with,
 };
 use limiter_rig::server::{Cluster, Server};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use crate::{GIVE_UP_AFTER, PATIENT, cluster::key_on, daily, eventually, load_scripts};
+use crate::{GIVE_UP_AFTER, PATIENT, cluster::key_on, daily, eventually};
 
 /// Short, so that a test lasts for several, and three times as long as a deadline that a busy machine does not miss.
 const EXPIRY: Duration = Duration::from_secs(3);
@@ -66,17 +65,6 @@ async fn until_members(server: &Server, limiter: &RedisInFlight, key: &str, numb
     eventually(&what, is_so).await;
 }
 
-/// Returns how many calls of scripts the server has executed.
-fn calls(server: &Server) -> usize {
-    let stats = server.command(&["INFO", "commandstats"]).unwrap();
-    let of = |command: &str| {
-        let line = stats.lines().find_map(|line| line.strip_prefix(command));
-        let calls = line.and_then(|line| line.strip_prefix(":calls=")?.split(',').next());
-        calls.map_or(0, |calls| calls.parse::<usize>().unwrap())
-    };
-    of("cmdstat_evalsha") + of("cmdstat_eval")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_together_admit_as_many_as_the_limit() {
     const LIMIT: usize = 5;
@@ -113,19 +101,6 @@ async fn processes_together_admit_as_many_as_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_request_costs_two_calls() {
-    let server = Server::start();
-    load_scripts(&server);
-    let limiter = builder(3).connect(&server.url()).await.unwrap();
-    let before = calls(&server);
-    for _ in 0..50 {
-        drop(enter(&limiter, "alice").await);
-        limiter.drain(Duration::from_secs(5)).await.unwrap();
-    }
-    assert_eq!(calls(&server) - before, 100);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_outlast_several_expiries_and_lost_connections() {
     let server = Server::start();
     let limiter = short(100).connect(&server.url()).await.unwrap();
@@ -147,59 +122,6 @@ async fn permits_outlast_several_expiries_and_lost_connections() {
     assert_eq!(limiter.held(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_that_leaves_leaves_no_permit() {
-    let server = Server::start();
-    let limiter = builder(100).connect(&server.url()).await.unwrap();
-    drop(enter(&limiter, "alice").await);
-    for number in 0..300_u64 {
-        let mut entry = Box::pin(limiter.enter("alice"));
-        // Begins the request.
-        poll_fn(|context| {
-            let _ = entry.as_mut().poll(context);
-            std::task::Poll::Ready(())
-        })
-        .await;
-        sleep(Duration::from_micros(number)).await;
-        drop(entry);
-    }
-    until_members(&server, &limiter, "alice", 0).await;
-    limiter.drain(Duration::from_secs(5)).await.unwrap();
-    assert_eq!((limiter.held(), limiter.counters().releases_failed), (0, 0));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_permit_whose_reply_is_lost_is_given_back() {
-    let server = Server::start();
-    load_scripts(&server);
-    let limiter = RedisInFlight::builder("test", 3).connect(&server.url()).await.unwrap();
-    drop(enter(&limiter, "alice").await);
-    server.pause();
-    let error = limiter.enter("alice").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Undetermined, "{error}");
-    server.resume();
-    limiter.drain(Duration::from_secs(10)).await.unwrap();
-    // Within much less than its expiry.
-    until_members(&server, &limiter, "alice", 0).await;
-    // The one before the pause, that of the time-out, and no other.
-    assert_eq!(limiter.counters().undetermined, 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_permit_is_lost_when_the_server_is_gone_for_long() {
-    let server = Server::start();
-    let limiter = short(3).connect(&server.url()).await.unwrap();
-    let permit = enter(&limiter, "alice").await;
-    server.pause();
-    // The process decides that on its own.
-    timeout(GIVE_UP_AFTER, permit.lost()).await.unwrap();
-    server.resume();
-    assert!(permit.is_lost());
-    eventually("it is counted", async || limiter.counters().permits_lost == 1).await;
-    drop(permit);
-    until_members(&server, &limiter, "alice", 0).await;
-}
-
 /// A permit that is dropped while it is renewed is given back after the renewal. Once `drain` did not wait for that, and a
 /// process that ended left the permit until it expired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -214,44 +136,6 @@ async fn a_permit_that_is_dropped_while_it_is_renewed_is_awaited_by_drain() {
     server.resume();
     limiter.drain(PATIENT).await.unwrap();
     assert_eq!(members(&server, &limiter, "alice"), ":0");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_flush_the_limit_is_exceeded_once() {
-    let server = Server::start();
-    let one = short(2).build_on(process(&server.url(), "flush-1").await).unwrap();
-    let other = short(2).build_on(process(&server.url(), "flush-2").await).unwrap();
-    let first = [enter(&one, "alice").await, enter(&one, "alice").await];
-    server.command(&["FLUSHALL"]).unwrap();
-    let second = [enter(&other, "alice").await, enter(&other, "alice").await];
-    assert!(!other.enter("alice").await.unwrap().is_admitted());
-    // The renewal finds no room.
-    for permit in &first {
-        timeout(GIVE_UP_AFTER, permit.lost()).await.unwrap();
-    }
-    eventually("two are lost", async || one.counters().permits_lost == 2).await;
-    assert_eq!(members(&server, &one, "alice"), ":2");
-    drop(first);
-    server.command(&["FLUSHALL"]).unwrap();
-    // With room they are restored.
-    until_members(&server, &one, "alice", 2).await;
-    eventually("two are restored", async || other.counters().permits_restored == 2).await;
-    assert!(second.iter().all(|permit| !permit.is_lost()));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scripts_that_the_server_has_lost_are_sent_again() {
-    let server = Server::start();
-    let limiter = builder(1).connect(&server.url()).await.unwrap();
-    for _ in 0..3 {
-        server.command(&["SCRIPT", "FLUSH"]).unwrap();
-        drop(enter(&limiter, "alice").await);
-        server.command(&["SCRIPT", "FLUSH"]).unwrap();
-        until_members(&server, &limiter, "alice", 0).await;
-    }
-    limiter.peek("alice").await.unwrap();
-    limiter.reset("alice").await.unwrap();
-    assert_eq!(limiter.counters().unavailable, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -275,31 +159,6 @@ async fn permits_in_a_cluster_are_renewed_slot_by_slot() {
         assert_eq!(limiter.peek(key.as_str()).await.unwrap().held(), 0);
     }
     assert_eq!(limiter.counters().releases_failed, 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_server_the_share_decides() {
-    let mut server = Server::start();
-    let url = server.url();
-    server.kill();
-    let four = NonZeroU32::new(4).unwrap();
-    let limiter = RedisInFlight::builder("test", 8).local_share(four).connect(&url).await.unwrap();
-    let mut entries = Vec::new();
-    for _ in 0..3 {
-        entries.push(limiter.enter("alice").await.unwrap());
-    }
-    let admitted = entries.iter().filter(|entry| entry.is_admitted());
-    assert_eq!(admitted.count(), 2);
-    assert!(entries.iter().all(|entry| entry.occupancy().source() == Source::Local));
-    limiter.set_processes(NonZeroU32::MIN);
-    assert!(limiter.enter("alice").await.unwrap().is_admitted());
-
-    let limiter = RedisInFlight::builder("test", 8).connect(&url).await.unwrap();
-    let error = limiter.enter("alice").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
-    // Nothing changes for a limiter without a share.
-    limiter.set_processes(four);
-    assert!(limiter.enter("alice").await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,11 +10,11 @@ use limiter_core::{Cost, Policy, Quota, Source};
 use limiter_redis::{Builder, ConnectOptions, Connection, Counters, RedisLimiter, connect_with};
 use limiter_rig::{
     audit::{Audit, unix_micros},
-    server::{Sentinels, Server},
+    server::Server,
 };
 use tokio::{task::yield_now, time::sleep};
 
-use crate::{GIVE_UP_AFTER, PATIENT};
+use crate::{GIVE_UP_AFTER, PATIENT, calls, eventually};
 
 /// A quarter of the time in which a burst of [`rate`] recovers.
 pub(crate) const LEASE: Duration = Duration::from_millis(250);
@@ -38,14 +38,6 @@ pub(crate) fn process(policy: &Policy) -> Builder {
 
 pub(crate) async fn leasing(server: &Server, policy: &Policy) -> RedisLimiter {
     process(policy).lease(true).build_on(own(server).await).unwrap()
-}
-
-/// How often the server ran a script.
-pub(crate) fn calls(server: &Server) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]).unwrap();
-    let lines = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
-    let calls = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
-    lines.filter_map(calls).sum()
 }
 
 /// Checks in a loop until `end`, and returns how many were admitted and refused. `pause` is between two checks.
@@ -104,174 +96,6 @@ async fn one_process_alone_leases_soon_and_within_the_limit() {
     assert_all_is_counted(&limiter).await;
 }
 
-/// Processes with and without leases share a key, refund, are dropped and lose replies, and never exceed the
-/// limit together.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_with_and_without_leases_stay_within_the_limit_together() {
-    let (server, audit) = (Server::start(), Audit::default());
-    let policy = rate(5_000);
-    let end = Instant::now() + Duration::from_secs(3);
-    let process = |number: u64| {
-        let (server, policy, audit) = (&server, &policy, &audit);
-        async move {
-            // Half of the fleet has no leases.
-            let leases = number % 4 < 2;
-            let pause = Duration::from_micros(200 * number);
-            while Instant::now() < end {
-                let builder = process(policy).lease(leases);
-                // Each second process is dropped now and then, and gives its permits back.
-                let life =
-                    Duration::from_millis(if number.is_multiple_of(2) { 3_000 } else { 150 });
-                let limiter = builder.build_on(own(server).await).unwrap();
-                let _ = load(&limiter, audit, end.min(Instant::now() + life), pause).await;
-            }
-        }
-    };
-    let all_at_once = async {
-        // All that there is, by a process that has no leases.
-        let plain = self::process(&policy).denial_cache(0).build_on(own(&server).await).unwrap();
-        while Instant::now() < end {
-            let left = plain.peek("key").await.unwrap().remaining();
-            let begun = unix_micros();
-            if let Ok(cost) = Cost::new(left)
-                && plain.check_n("key", cost).await.unwrap().is_admitted()
-            {
-                audit.add(begun, left);
-            }
-            sleep(Duration::from_millis(90)).await;
-        }
-    };
-    tokio::join!(join_all((0..8).map(process)), all_at_once);
-    let over = audit.over(&policy);
-    println!("{} admitted, {over} permits over the bound", audit.admitted());
-    assert!(over <= 0, "{over} permits over the bound");
-    assert!(audit.admitted() > 5_000, "{}", audit.admitted());
-}
-
-/// A lease is charged for its end, so that a check that another process makes right then finds no more room than
-/// there is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_is_spent_at_its_end_counts_for_a_full_check_after_it() {
-    let (server, audit) = (Server::start(), Audit::default());
-    let policy = rate(10_000);
-    let (leases, plain) = (leasing(&server, &policy).await, process(&policy));
-    let plain = plain.build_on(own(&server).await).unwrap();
-    // Until there is a lease of some size.
-    let warm = Instant::now() + Duration::from_millis(300);
-    let _ = load(&leases, &audit, warm, Duration::from_micros(500)).await;
-    sleep(LEASE * 3 / 4).await;
-    while leases.counters().leases < 20 {
-        let begun = unix_micros();
-        if leases.check("key").await.unwrap().is_admitted() {
-            audit.add(begun, 1);
-        }
-    }
-    for _ in 0..2_000 {
-        let begun = unix_micros();
-        let left = plain.peek("key").await.unwrap().remaining();
-        if let Ok(cost) = Cost::new(left)
-            && plain.check_n("key", cost).await.unwrap().is_admitted()
-        {
-            audit.add(begun, left);
-        }
-        let begun = unix_micros();
-        if leases.check("key").await.unwrap().source() == Source::Lease {
-            audit.add(begun, 1);
-        }
-    }
-    assert!(audit.over(&policy) <= 0, "{} permits over the bound", audit.over(&policy));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_limit_that_is_used_up_is_asked_for_eight_times_a_lease() {
-    let (server, audit) = (Server::start(), Audit::default());
-    // Leases last for a second.
-    let policy = Policy::gcra("test", Quota::new(4_000, Duration::from_secs(4)).unwrap());
-    let limiters = join_all((0..4).map(|_| leasing(&server, &policy))).await;
-    let pause = Duration::from_millis(1);
-    let run = |end: Instant| {
-        join_all(limiters.iter().flat_map(|limiter| {
-            (0..25).map(|_| load(limiter, &audit, end, pause)).collect::<Vec<_>>()
-        }))
-    };
-    let start = Instant::now();
-    // Until the limit is used up for each of them.
-    while limiters.iter().any(|limiter| limiter.counters().cached == 0) {
-        assert!(start.elapsed() < GIVE_UP_AFTER);
-        let _ = run(Instant::now() + Duration::from_millis(500)).await;
-    }
-    let (start, before) = (Instant::now(), calls(&server));
-    let results = run(start + Duration::from_secs(2)).await;
-    let (calls, took) = (calls(&server) - before, start.elapsed().as_secs_f64());
-    let decisions: u64 = results.iter().map(|(admitted, refused)| admitted + refused).sum();
-    println!("{calls} calls for {decisions} decisions in {took} s");
-    // Four processes, each every 125 ms, and the leases before they are used up.
-    assert!((calls as f64) < 100.0 * took, "{calls} calls in {took} s");
-    assert!(calls < decisions / 2, "{calls} calls for {decisions} decisions");
-    assert!(audit.over(&policy) <= 0, "{} permits over the bound", audit.over(&policy));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_data_lets_through_the_burst_once_more_at_most() {
-    let (server, audit) = (Server::start(), Audit::default());
-    let policy = Policy::gcra("test", Quota::per_second(100).with_burst(2_000));
-    let limiters = join_all((0..3).map(|_| leasing(&server, &policy))).await;
-    let start = Instant::now();
-    let uses_up = async |limiter: &RedisLimiter| {
-        let start = Instant::now();
-        let mut refused = 0;
-        while refused == 0 {
-            assert!(start.elapsed() < GIVE_UP_AFTER);
-            let end = Instant::now() + Duration::from_millis(20);
-            refused += load(limiter, &audit, end, Duration::ZERO).await.1;
-        }
-    };
-    join_all(limiters.iter().map(uses_up)).await;
-    server.command(&["FLUSHALL"]).unwrap();
-    // Until denials are not cached any more.
-    sleep(Duration::from_millis(1_200)).await;
-    join_all(limiters.iter().map(uses_up)).await;
-    let (admitted, recovered) = (audit.admitted(), 100 * (start.elapsed().as_secs() + 1));
-    println!("{admitted} admitted, {recovered} recovered");
-    // A quarter of the burst is never leased.
-    assert!(admitted > 2_000 + recovered, "{admitted}: the server has lost nothing");
-    assert!(admitted <= 2 * 2_000 + recovered, "{admitted}");
-}
-
-/// Charges that the next primary has not got are lost, and processes keep what they hold.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failover_lets_through_the_burst_once_more_at_most() {
-    let mut set = Sentinels::start();
-    let (audit, policy) = (Audit::default(), rate(2_000));
-    let limiters = join_all((0..3).map(async |_| {
-        let client = connect_with(&set.url(), &ConnectOptions::new()).await.unwrap();
-        let builder = RedisLimiter::builder(policy.clone()).lease(true);
-        builder.deadline(Duration::from_secs(1)).build_on(client).unwrap()
-    }))
-    .await;
-    let warm = Instant::now() + Duration::from_secs(1);
-    let pause = Duration::from_micros(100);
-    let _ = join_all(limiters.iter().map(|limiter| load(limiter, &audit, warm, pause))).await;
-    let before = audit.admitted();
-    set.server_mut(0).kill();
-    // Until leases are granted again by the next primary.
-    let loads = limiters.iter().map(async |limiter| {
-        let (start, leases) = (Instant::now(), limiter.counters().leases);
-        let (mut decided, is_new) = (false, |it: &RedisLimiter| it.counters().leases > leases + 3);
-        while !(decided && is_new(limiter)) {
-            assert!(start.elapsed() < GIVE_UP_AFTER, "{:?}", limiter.counters());
-            let end = Instant::now() + Duration::from_secs(1);
-            let _ = load(limiter, &audit, end, pause).await;
-            decided = set.primary() == Some(set.server(1).port());
-        }
-    });
-    let _ = join_all(loads).await;
-    let (over, after) = (audit.over(&policy), audit.admitted() - before);
-    println!("{before} admitted before and {after} after, {over} permits over the bound");
-    assert!(over <= 2_000, "{over} permits over the bound");
-    assert_eq!(limiters[0].check("other").await.unwrap().source(), Source::State);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn policies_without_leases_are_checked_at_the_server() {
     let server = Server::start();
@@ -297,27 +121,208 @@ async fn policies_without_leases_are_checked_at_the_server() {
     }
 }
 
-/// The wait of a refusal lasts until the store is asked again, so that a retry after it is admitted.
+/// How many permits of [`slow`] recover in a second.
+const RATE: u64 = 100;
+
+/// A policy of which little recovers during a test.
+fn slow(permits: u64) -> Policy {
+    Policy::gcra("test", Quota::per_second(RATE).with_burst(permits))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_while_the_key_is_scarce_says_when_to_return() {
+async fn what_is_not_spent_is_returned_while_tasks_check() {
     let (server, audit) = (Server::start(), Audit::default());
-    // So few that a slow machine uses them up.
-    let limiter = leasing(&server, &rate(100)).await;
-    let mut found = 0;
+    let limiter = leasing(&server, &slow(100_000)).await;
     let start = Instant::now();
-    while found < 10 {
-        assert!(start.elapsed() < GIVE_UP_AFTER, "{found} refusals by the cache");
-        let begun = unix_micros();
-        let decision = limiter.check("key").await.unwrap();
-        if decision.is_admitted() {
-            audit.add(begun, 1);
-        } else if decision.source() == Source::Cache {
-            let wait = decision.retry_after().unwrap();
-            assert!(wait <= LEASE && decision.remaining() == 0, "{decision:?}");
-            found += 1;
-            sleep(wait).await;
-            let again = limiter.check("key").await.unwrap();
-            assert!(again.is_admitted(), "{again:?} after {decision:?}");
+    let pause = Duration::from_micros(100);
+    loop {
+        // Longer than a lease lasts, because it is charged for its end.
+        let end = Instant::now() + LEASE * 5;
+        let tasks = join_all((0..4).map(|_| load(&limiter, &audit, end, pause)));
+        let drains = async {
+            while Instant::now() < end {
+                sleep(LEASE / 3).await;
+                limiter.drain(PATIENT).await.unwrap();
+            }
+        };
+        tokio::join!(tasks, drains);
+        let Counters { leased, lease_returned, .. } = limiter.counters();
+        if leased > 100 && lease_returned > 100 {
+            break;
+        }
+        assert!(start.elapsed() < GIVE_UP_AFTER, "{:?}", limiter.counters());
+    }
+    limiter.drain(PATIENT).await.unwrap();
+    let counters = limiter.counters();
+    let Counters { admitted, lease_permits, leased, lease_unused, lease_returned, .. } = counters;
+    println!("{counters:?}");
+    assert_eq!(lease_permits, leased + lease_unused + lease_returned);
+    assert_eq!(audit.admitted(), admitted, "{counters:?}");
+    // The first check of a request that nobody waited for any more counts as well.
+    let charged = limiter.peek("key").await.unwrap().used();
+    let expected = audit.admitted() + lease_unused;
+    let recovered = RATE * (start.elapsed().as_secs() + 1);
+    let all = expected.saturating_sub(recovered)..=expected + 5;
+    assert!(all.contains(&charged), "{charged} charged of {expected}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limiter_that_is_dropped_gives_its_leases_back() {
+    let (server, audit) = (Server::start(), Audit::default());
+    let limiter = leasing(&server, &slow(100_000)).await;
+    let start = Instant::now();
+    while limiter.counters().leases == 0 {
+        assert!(start.elapsed() < GIVE_UP_AFTER);
+        let end = Instant::now() + LEASE;
+        let _ = load(&limiter, &audit, end, Duration::from_micros(100)).await;
+    }
+    let plain = process(&slow(100_000)).build_on(own(&server).await).unwrap();
+    // On a busy machine, a lease may have ended before it was spent, and its permits may be back.
+    let counters = limiter.counters();
+    let Counters { lease_permits, admitted, leased, lease_unused, lease_returned, .. } = counters;
+    assert_eq!(admitted, audit.admitted());
+    assert!(lease_permits > leased || lease_unused + lease_returned > 0, "{counters:?}");
+    drop(limiter);
+    let most = audit.admitted() + lease_unused + 5;
+    let is_back = async || plain.peek("key").await.unwrap().used() <= most;
+    eventually("the permits are back", is_back).await;
+}
+
+/// They were in no counter before their lease ended, so a dashboard of `admitted` fell to zero.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn admissions_by_a_lease_are_counted_at_once() {
+    let server = Server::start();
+    let limiter = leasing(&server, &slow(100_000)).await;
+    let mut leased = 0;
+    for admitted in 1..=2_000 {
+        let decision = match admitted % 2 {
+            0 => limiter.check("key").await.unwrap(),
+            _ => limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap().decision(),
+        };
+        assert!(decision.is_admitted());
+        leased += u64::from(decision.source() == Source::Lease);
+        assert_eq!(limiter.counters().admitted, admitted);
+    }
+    assert!(leased > 1_000, "{leased}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tiers_by_with_policy_have_leases_of_their_own() {
+    let server = Server::start();
+    let quota = |permits| Quota::new(permits, Duration::from_secs(100)).unwrap();
+    let tier = |number: u64| Policy::gcra("test", quota(100_000 + 100 * number));
+    let builder = process(&tier(0)).lease(true);
+    let limiter = builder.build_on(own(&server).await).unwrap();
+    let tiers: Vec<_> = (1..=300).map(tier).collect();
+    let checks = 50;
+    for (tier, policy) in tiers.iter().enumerate() {
+        for number in 0..checks {
+            // As a program that looks up the policy for each request.
+            let handle = limiter.with_policy(policy).unwrap();
+            let decision = handle.check(format!("key-{tier}")).await.unwrap();
+            assert!(decision.is_admitted(), "{number} {tier}");
+            assert_eq!(decision.burst(), policy.limits()[0].quota().burst());
         }
     }
+    let counters = limiter.counters();
+    println!("{} calls, {counters:?}", calls(&server));
+    assert!(counters.leases > 300);
+    assert!(calls(&server) < checks * 300 / 2);
+}
+
+async fn lease(limiter: &RedisLimiter) -> u64 {
+    let mut admitted = 0;
+    while limiter.counters().leases < 8 {
+        assert!(limiter.check("key").await.unwrap().is_admitted());
+        admitted += 1;
+        yield_now().await;
+    }
+    admitted
+}
+
+/// A window forgets nothing before it ends, so permits that are not spent soon are spent later, or are returned.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_of_a_window_can_be_spent_until_it_ends_and_is_returned_whole() {
+    let server = Server::start();
+    for algorithm in ["fixed-window", "aligned-window", "sliding-counter"] {
+        let policy = Policy::parse("test", &format!("300000/5h by {algorithm}")).unwrap();
+        let builder = process(&policy).lease(true).prefix(algorithm);
+        let limiter = builder.build_on(own(&server).await).unwrap();
+        let mut admitted = lease(&limiter).await;
+        sleep(LEASE * 2).await;
+        assert_eq!(limiter.check("key").await.unwrap().source(), Source::Lease);
+        admitted += 1;
+        limiter.drain(Duration::from_secs(1)).await.unwrap();
+        let counters = limiter.counters();
+        let Counters { lease_permits, leased, lease_returned, .. } = counters;
+        println!("{algorithm}: {admitted} admitted, {counters:?}");
+        assert!(lease_returned > 0 && lease_permits == leased + lease_returned, "{counters:?}");
+        // A check that was asked for ahead may have been for nobody.
+        let used = limiter.peek("key").await.unwrap().used();
+        assert!((admitted..=admitted + 2).contains(&used), "{used} used of {admitted}");
+    }
+}
+
+/// In a full table, a lease that is hardly spent any more makes place for another one, and is returned.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_is_hardly_spent_makes_place_for_another_key() {
+    let server = Server::start();
+    let policy = Policy::parse("test", "300000/5h by fixed-window").unwrap();
+    let builder = process(&policy).lease(true).lease_keys(8);
+    let limiter = builder.build_on(own(&server).await).unwrap();
+    let length = limiter.lease().unwrap();
+    let admitted = lease(&limiter).await;
+    for number in 0..8 {
+        assert!(limiter.check(format!("{number}")).await.unwrap().is_admitted());
+    }
+    assert_eq!(limiter.counters().lease_returned, 0);
+    sleep(length).await;
+    for number in 0..8 {
+        assert!(limiter.check(format!("{number}")).await.unwrap().is_admitted());
+    }
+    limiter.drain(Duration::from_secs(1)).await.unwrap();
+    assert!(limiter.counters().lease_returned > 0, "{:?}", limiter.counters());
+    let used = limiter.peek("key").await.unwrap().used();
+    assert!((admitted..=admitted + 2).contains(&used), "{used} used of {admitted}");
+}
+
+/// A key that is used up is refused by its cached denial, also if it never had a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_used_up_is_not_asked_for_at_each_check() {
+    let server = Server::start();
+    let policy = Policy::parse("test", "300000/5h by fixed-window").unwrap();
+    let limiter = leasing(&server, &policy).await;
+    assert!(limiter.lease().is_some());
+    let plain = process(&policy).build_on(own(&server).await).unwrap();
+    assert!(plain.check_n("key", Cost::of(299_997)).await.unwrap().is_admitted());
+    for _ in 0..3 {
+        assert!(limiter.check("key").await.unwrap().is_admitted());
+        // Too seldom for a lease.
+        sleep(LEASE).await;
+    }
+    let before = calls(&server);
+    for _ in 0..1_000 {
+        assert!(!limiter.check("key").await.unwrap().is_admitted());
+    }
+    // A denial is cached for a second.
+    let calls = calls(&server) - before;
+    assert!(calls < 20, "{calls} calls for 1,000 refusals");
+}
+
+/// Permits that are asked for while a limiter is drained or a key is reset reach no caller, and are counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_that_arrive_after_a_reset_or_a_drain_are_counted() {
+    let (server, audit, policy) = (Server::start(), Audit::default(), rate(20_000));
+    let limiter = leasing(&server, &policy).await;
+    let end = Instant::now() + Duration::from_secs(2);
+    let tasks = join_all((0..8).map(|_| load(&limiter, &audit, end, Duration::from_micros(100))));
+    let resets = async {
+        while Instant::now() < end {
+            limiter.reset("key").await.unwrap();
+            sleep(Duration::from_millis(3)).await;
+            limiter.drain(Duration::from_secs(1)).await.unwrap();
+        }
+    };
+    tokio::join!(tasks, resets);
+    assert_all_is_counted(&limiter).await;
 }

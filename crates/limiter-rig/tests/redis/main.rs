@@ -19,26 +19,18 @@ mod cluster;
 mod conformance;
 mod connections;
 mod credentials;
-mod denied;
 mod denied_writes;
 mod evidence;
-mod exactness;
-mod failure;
-mod fallbacks;
-mod faults;
 mod file;
 mod full_memory;
 mod holes;
 mod idle;
 mod in_flight;
-mod lease_cluster;
-mod lease_faults;
-mod lease_table;
-mod lease_windows;
 mod leases;
 mod nodes;
 mod older_map;
 mod operations;
+mod outages;
 mod planted;
 mod ready;
 mod redaction;
@@ -51,17 +43,19 @@ mod silence;
 #[cfg(target_os = "linux")]
 mod threads;
 mod tls;
-mod words;
 
 use std::{
     num::NonZeroU32,
     time::{Duration, Instant},
 };
 
-use limiter_core::{Fallback, Policy, Quota};
-use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with, scripts};
+use limiter_core::{Decision, Fallback, Policy, Quota};
+use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with};
 use limiter_rig::server::Server;
-use tokio::{runtime::Handle, time::sleep};
+use tokio::{
+    runtime::Handle,
+    time::{sleep, timeout},
+};
 
 /// Returns a policy of `limit` permits a day, all of them at once. Nothing recovers during a test.
 fn daily(limit: u64) -> Policy {
@@ -102,11 +96,47 @@ fn failures(limiter: &RedisLimiter) -> u64 {
     sent + counters.short_circuited
 }
 
-/// Gives a server all scripts, for tests in which nothing else may use the connection while a check does.
-fn load_scripts(server: &Server) {
-    for (_, script) in scripts::all() {
-        server.command(&["SCRIPT", "LOAD", script]).unwrap();
+/// How many permits each of [`POLICIES`] has in a day.
+const PERMITS: u64 = 2;
+
+/// Policies whose checks take each script that charges.
+const POLICIES: [&str; 7] = [
+    "2/d",
+    "2/d by fixed-window",
+    "2/d by sliding-counter",
+    "2/d by sliding-log",
+    "2/d by sub-windows 10 slots",
+    "2/d, 3/2d",
+    "2/d, 3/2d by sliding-log",
+];
+
+/// Returns a policy of some limits.
+fn policy(text: &str) -> Policy {
+    let limits = text.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
+    match limits.clone().count() {
+        1 => Policy::parse("test", text).unwrap(),
+        _ => Policy::all_of("test", limits).unwrap(),
     }
+}
+
+/// Checks until the server answers. No check may hang.
+async fn recover(limiter: &RedisLimiter) -> (Decision, Duration) {
+    let start = Instant::now();
+    while start.elapsed() < GIVE_UP_AFTER {
+        if let Ok(decision) = timeout(GIVE_UP_AFTER, limiter.check("key")).await.unwrap() {
+            return (decision, start.elapsed());
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the server was not found again")
+}
+
+/// Returns how often a server ran a script.
+fn calls(server: &Server) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    let lines = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
+    let calls = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
+    lines.filter_map(calls).sum()
 }
 
 /// Returns the key of a subject's hash, or if all limits are logs, of the list of the first one.

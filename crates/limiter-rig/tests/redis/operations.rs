@@ -1,18 +1,13 @@
-//! Every operation by the server's own clock, and one program for memory and Redis.
+//! Waiting, cached denials and receipts, by the server's own clock.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use futures::{FutureExt, future::join_all};
-use limiter_core::{
-    Algorithm, Cost, Error, MemoryLimiter, Policy, Quota, Receipt, Source, WaitingLimiter,
-};
-use limiter_redis::{RedisLimiter, connect};
-use limiter_rig::server::{self, Server};
+use futures::FutureExt;
+use limiter_core::{Cost, Policy, Quota, Receipt, Source};
+use limiter_redis::RedisLimiter;
+use limiter_rig::server::Server;
 
-use crate::patient as daily_limiter;
+use crate::{calls, patient as daily_limiter};
 const LONG: Duration = Duration::from_secs(10);
 
 async fn patient(url: &str, policy: Policy) -> RedisLimiter {
@@ -23,62 +18,6 @@ async fn patient(url: &str, policy: Policy) -> RedisLimiter {
 fn paced_out(name: &str) -> Policy {
     let quota = Quota::per_second(20).with_burst(1);
     Policy::leaky_queue(name, 100, quota)
-}
-
-/// Returns the results of a program that does not know where the states are.
-async fn program(limiter: &dyn WaitingLimiter) -> Result<Vec<String>, Error> {
-    let key = &"program".into();
-    let mut seen = Vec::new();
-    let mut see = |what: &dyn std::fmt::Debug| seen.push(format!("{what:?}"));
-    see(&limiter.peek(key).await?.remaining());
-    see(&limiter.check_n(key, Cost::of(10)).await?.remaining());
-    let reserved = limiter.reserve(key, Cost::of(10), Duration::ZERO).await?;
-    see(&reserved.delay());
-    if let Some(receipt) = reserved.into_receipt() {
-        see(&limiter.refund(receipt.keep(4)).await?);
-    }
-    see(&limiter.peek(key).await?.used());
-    let premium = Policy::fixed_window("premium", Quota::per_day(100));
-    let premium = limiter.waiting_with_policy(&premium)?;
-    see(&premium.check_n(key, Cost::of(80)).await?.remaining());
-    see(&limiter.check(key).await?.is_admitted());
-    limiter.reset(key).await?;
-    see(&premium.peek(key).await?.remaining());
-    see(&limiter.acquire(key, Cost::of(20), Some(Duration::ZERO)).await?.is_admitted());
-    let reloaded = limiter.with_policy(&policy(40))?;
-    see(&reloaded.peek(key).await?.remaining());
-    see(&reloaded.policy().limits()[0].quota().permits());
-    let other = Policy::gcra("program", Quota::per_day(20));
-    see(&limiter.with_policy(&other).err().map(|error| error.kind()));
-    Ok(seen)
-}
-
-/// By GCRA, memory and Redis differ where the quota changes.
-fn policy(permits: u64) -> Policy {
-    Policy::fixed_window("program", Quota::per_day(permits))
-}
-
-#[tokio::test]
-async fn a_program_runs_alike_in_memory_and_on_redis() {
-    let memory = program(&MemoryLimiter::new(policy(20))).await.unwrap();
-    let server = Server::start();
-    let redis = program(&patient(&server.url(), policy(20)).await).await.unwrap();
-    assert_eq!(memory, redis);
-    let expected = [
-        "20",
-        "10",
-        "Some(0ns)",
-        "6",
-        "14",
-        "6",
-        "false",
-        "100",
-        "true",
-        "20",
-        "40",
-        "Some(InvalidSetting)",
-    ];
-    assert_eq!(memory, expected);
 }
 
 #[tokio::test]
@@ -204,23 +143,6 @@ async fn a_known_refusal_asks_no_server() {
 }
 
 #[tokio::test]
-async fn a_reset_and_a_refund_end_what_was_remembered() {
-    let server = Server::start();
-    let limiter = daily_limiter(&server.url(), 2).await;
-    let key = "key";
-    let two = Cost::of(2);
-    let check = async || limiter.check(key).await.unwrap().is_admitted();
-    assert!(check().await && check().await && !check().await && !check().await);
-    limiter.reset(key).await.unwrap();
-    assert!(check().await && check().await && !check().await);
-    limiter.reset(key).await.unwrap();
-    let reserved = limiter.reserve(key, two, Duration::ZERO).await.unwrap();
-    assert!(!check().await);
-    assert_eq!(limiter.refund(reserved.into_receipt().unwrap()).await.unwrap(), 2);
-    assert!(check().await && check().await);
-}
-
-#[tokio::test]
 async fn receipts_of_other_limiters_give_nothing_back() {
     let server = Server::start();
     let url = server.url();
@@ -239,70 +161,4 @@ async fn receipts_of_other_limiters_give_nothing_back() {
     let from_before_reset = reserve().await;
     one.reset(key).await.unwrap();
     assert_eq!(one.refund(from_before_reset).await.unwrap(), 0);
-}
-
-#[tokio::test]
-async fn no_key_of_any_algorithm_lives_without_an_expiry() {
-    let server = Server::start();
-    let texts = ["7/min burst 3", "10/min by sub-windows 6 slots loose paced"].map(str::to_owned);
-    let of_each = Algorithm::one_of_each().map(|algorithm| format!("10/min by {algorithm}"));
-    let client = connect(&server.url()).await.unwrap();
-    let mut policies: Vec<Policy> = (0..)
-        .zip(of_each.chain(texts))
-        .map(|(index, text)| Policy::parse(&format!("p{index}"), &text).unwrap())
-        .collect();
-    let limits = [policies[0].clone(), Policy::parse("hour", "100/h by sliding-log").unwrap()];
-    policies.push(Policy::all_of("several", limits).unwrap());
-    for policy in &policies {
-        let limiter = RedisLimiter::builder(policy.clone());
-        let limiter = limiter.deadline(LONG).build_on(client.clone()).unwrap();
-        let reserve = async |key: &str, cost, within| {
-            limiter.reserve(key, Cost::new(cost).unwrap(), within).await.unwrap()
-        };
-        let taken = reserve("used", 1, Duration::ZERO).await;
-        drop(reserve("refunded", 1, Duration::ZERO).await);
-        let kept = reserve("refunded", 1, Duration::ZERO).await.into_receipt();
-        drop(reserve("promised", 1, Duration::from_secs(600)).await);
-        drop(reserve("promised", 1, Duration::from_secs(600)).await);
-        drop(reserve("reset", 1, Duration::ZERO).await);
-        if let Some(receipt) = kept {
-            limiter.refund(receipt).await.unwrap();
-        }
-        limiter.reset("reset").await.unwrap();
-        assert!(taken.decision().is_admitted(), "{policy:?}");
-    }
-    let keys = server.command(&["KEYS", "*"]).unwrap();
-    let keys: Vec<_> = keys.lines().filter(|line| line.starts_with("limiter:")).collect();
-    assert!(keys.len() >= 3 * policies.len(), "{keys:?}");
-    let lives = keys.iter().map(|key| server.command(&["PTTL", key]).unwrap());
-    let lives: Vec<String> = lives.collect();
-    // An hour of the log, and the ten minutes that were waited for.
-    for (key, life) in keys.iter().zip(&lives) {
-        let life: i64 = life.trim_start_matches(':').parse().unwrap();
-        assert!(life == -2 || (0..3 * 3_600_000).contains(&life), "{key} lives {life} ms");
-    }
-}
-
-#[tokio::test]
-async fn several_tasks_share_what_one_limiter_gives_by_every_algorithm() {
-    let url = server::shared_url();
-    for (index, algorithm) in Algorithm::one_of_each().enumerate() {
-        let (name, text) =
-            (format!("shared-{}-{index}", std::process::id()), format!("50/day by {algorithm}"));
-        let limiter = Arc::new(patient(&url, Policy::parse(&name, &text).unwrap()).await);
-        let checks = (0..100).map(|_| limiter.check("key"));
-        let admitted = join_all(checks).await;
-        let admitted = admitted.iter().filter(|result| result.as_ref().unwrap().is_admitted());
-        assert_eq!(admitted.count(), 50, "{text}");
-    }
-}
-
-/// Returns how many scripts the server was asked to run.
-fn calls(server: &Server) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]).unwrap();
-    let calls = stats.lines().filter_map(|line| {
-        let rest = line.strip_prefix("cmdstat_evalsha:calls=")?;
-        rest.split(',').next()?.parse::<u64>().ok()
-    });
-    calls.sum()
 }

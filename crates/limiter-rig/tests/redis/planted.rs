@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, ErrorKind, Limit, Policy};
+use limiter_core::{Algorithm, ErrorKind, Limit, Policy};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::server::Server;
 use limiter_test::bounds::cases::policies;
@@ -57,69 +57,6 @@ async fn a_value_of_another_type_is_an_error_and_is_left_alone() {
         assert_eq!(limiter.counters().short_circuited, 0);
         limiter.reset(KEY).await.unwrap();
         assert_eq!(limiter.peek(KEY).await.unwrap().reset_after(), Duration::ZERO);
-    }
-}
-
-/// The server's Lua reads `nan` and `inf` as numbers, and no comparison with `nan` holds. The check of such a field once
-/// was a refusal without end.
-#[tokio::test]
-async fn a_time_that_is_no_number_is_a_full_debt_that_is_paid() {
-    let server = Server::start();
-    for policy in ["10/min", "10/min, 100/h"] {
-        let limits = policy.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
-        let policy = Policy::all_of("test", limits).unwrap();
-        let limiter = RedisLimiter::builder(policy).denial_cache(0);
-        let limiter = limiter.connect(&server.url()).await.unwrap();
-        let key = key_of(&limiter, KEY);
-        for time in ["             nan", "             inf", "-nan            "] {
-            for field in limiter.policy().identities() {
-                limiter.reset(KEY).await.unwrap();
-                server.command(&["HSET", &key, field, time]).unwrap();
-                let decision = limiter.check(KEY).await.unwrap();
-                assert!(!decision.is_admitted(), "{field} {time:?}: {decision:?}");
-                let most = Duration::from_secs(3_600);
-                assert!(decision.retry_after().unwrap() <= most, "{field} {time:?}: {decision:?}");
-                assert_ne!(server.command(&["PTTL", &key]).unwrap(), ":-1", "{field} {time:?}");
-            }
-        }
-    }
-}
-
-/// Adds the marks of damage to a log, and checks that it is no allowance and holds the key no longer
-/// than its entries can count.
-#[tokio::test]
-async fn a_damaged_entry_is_no_allowance_and_no_endless_wait() {
-    let server = Server::start();
-    for policy in ["10/h by sliding-log", "10/h by sub-windows 60 slots"] {
-        let policy = Policy::parse("test", policy).unwrap();
-        let limiter = RedisLimiter::builder(policy).connect(&server.url()).await.unwrap();
-        let key = key_of(&limiter, KEY);
-        let now = server.command(&["TIME"]).unwrap();
-        let now: u64 = now.split("\r\n").nth(2).unwrap().parse().unwrap();
-        let at = |seconds: u64| format!("{}000000", now - seconds);
-        let head = format!("{} 1 9", at(60));
-        let sound = format!("{} 8", at(120));
-        let far = format!("{} 8", now + 1_000_000_000);
-        for (head, older) in [
-            (at(60), &*sound),
-            (format!("{} 1 {}", at(60), "9".repeat(20)), &*sound),
-            (format!("{} 9 8", at(60)), &*sound),
-            (head.clone(), "garbage"),
-            (head.clone(), "5 8"),
-            (head.clone(), &far),
-            (head.clone(), &*format!("{} 8 9", at(120))),
-        ] {
-            server.command(&["DEL", &key]).unwrap();
-            server.command(&["RPUSH", &key, &head, older]).unwrap();
-            let what = format!("{head}, {older}");
-            let decision = limiter.check_n(KEY, Cost::of(2)).await.expect(&what);
-            assert!(!decision.is_admitted(), "{what}: {decision:?}");
-            let wait = decision.retry_after().expect(&what);
-            assert!(wait <= Duration::from_secs(2 * 3_600 + 60), "{what}: {wait:?}");
-            limiter.reset(KEY).await.unwrap();
-        }
-        server.command(&["RPUSH", &key, &head, &sound]).unwrap();
-        assert_eq!(limiter.peek(KEY).await.unwrap().remaining(), 1, "{head}, {sound}");
     }
 }
 

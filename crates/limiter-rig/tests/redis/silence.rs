@@ -24,7 +24,7 @@ use limiter_redis::{
 use limiter_rig::server::Server;
 use tokio::runtime::{Builder, Handle};
 
-use crate::{builder, daily, eventually, failures, faults::recover, limiter, patient, shared};
+use crate::{builder, daily, eventually, failures, limiter, patient, recover, shared};
 
 /// Returns the runtime of a thread of its own, which runs until the test ends.
 fn other_thread() -> Handle {

@@ -1,5 +1,4 @@
-//! Encrypted connections: to servers that encrypt by themselves, where there is a binary that can,
-//! and with any other to one behind a proxy that encrypts.
+//! Encrypted connections.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +11,6 @@ use limiter_rig::server::{Issuer, Server, Tls};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
-    time::sleep,
 };
 use tokio_rustls::{
     TlsAcceptor,
@@ -26,66 +24,36 @@ use tokio_rustls::{
 use crate::{
     daily,
     evidence::{loses_what_is_under_way, protects},
-    faults::recover,
+    recover,
     sentinel::follows,
 };
 
-/// Encrypts the traffic of a server.
-struct Encrypted {
-    port: u16,
-    /// The certificate of the authority that signed the server's, as PEM.
-    root: String,
-}
-
-impl Encrypted {
-    /// Starts a proxy before the server at `port`, with a certificate for 127.0.0.1.
-    async fn start(server: u16) -> Self {
-        Self::start_slow(server, Duration::ZERO).await
-    }
-
-    /// Starts a proxy before a server that answers the first words of a client only after `delay`.
-    async fn start_slow(server: u16, delay: Duration) -> Self {
-        let issuer = Issuer::new();
-        Self::start_with(server, issuer.sign(), issuer.root(), delay).await
-    }
-
-    /// Starts a proxy before a server with a certificate and its key.
-    async fn start_with(
-        server: u16,
-        (own, key): (String, String),
-        root: String,
-        delay: Duration,
-    ) -> Self {
-        let own = CertificateDer::from_pem_slice(own.as_bytes()).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![own], key)
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        tokio::spawn(async move {
-            loop {
-                let (client, _) = listener.accept().await.unwrap();
-                let acceptor = acceptor.clone();
-                tokio::spawn(async move {
-                    sleep(delay).await;
-                    // A client that does not trust it disconnects.
-                    let Ok(mut client) = acceptor.accept(client).await else { return };
-                    let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
-                    let _ = copy_bidirectional(&mut client, &mut server).await;
-                });
-            }
-        });
-        Self { port, root }
-    }
-
-    fn url(&self) -> String {
-        format!("rediss://127.0.0.1:{}", self.port)
-    }
+/// Starts a proxy before the server at a port, which encrypts with a certificate and its key, and returns its address.
+async fn encrypted(server: u16, (own, key): (String, String)) -> String {
+    let own = CertificateDer::from_pem_slice(own.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![own], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("rediss://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (client, _) = listener.accept().await.unwrap();
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                // A client that does not trust it disconnects.
+                let Ok(mut client) = acceptor.accept(client).await else { return };
+                let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+                let _ = copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    url
 }
 
 fn trusting(issuer: &Issuer) -> ConnectOptions {
@@ -116,28 +84,11 @@ async fn refusal(url: &str, options: &ConnectOptions) -> Error {
 }
 
 #[tokio::test]
-async fn a_server_behind_a_proxy_that_is_trusted_is_served() {
-    let server = Server::start();
-    let encrypted = Encrypted::start(server.port()).await;
-    let options = ConnectOptions::new().with_root_certificates(encrypted.root.as_bytes()).unwrap();
-    served(&patient(&encrypted.url(), 2, &options).await).await;
-}
-
-#[tokio::test]
-async fn a_server_behind_a_proxy_that_is_not_trusted_is_not_connected_to() {
-    let server = Server::start();
-    let encrypted = Encrypted::start(server.port()).await;
-    let error = refusal(&encrypted.url(), &trusting(&Issuer::new())).await;
-    assert!(error.to_string().contains("InvalidCertificate(UnknownIssuer)"), "{error}");
-}
-
-#[tokio::test]
 async fn a_certificate_that_is_its_own_authority_is_explained() {
     let server = Server::start();
     let issuer = Issuer::new();
-    let encrypted =
-        Encrypted::start_with(server.port(), issuer.own(), issuer.root(), Duration::ZERO).await;
-    let error = refusal(&encrypted.url(), &trusting(&issuer)).await.to_string();
+    let url = encrypted(server.port(), issuer.own()).await;
+    let error = refusal(&url, &trusting(&issuer)).await.to_string();
     assert!(error.contains("the server's certificate is self-signed"), "{error}");
     assert!(!error.contains("OtherError"), "{error}");
 }
@@ -151,14 +102,6 @@ async fn a_port_that_does_not_encrypt_is_named_as_such() {
         error.ends_with("If the port has no TLS, use redis:// instead of rediss://"),
         "{error}"
     );
-}
-
-#[tokio::test]
-async fn a_server_that_is_slow_to_encrypt_is_waited_for() {
-    let server = Server::start();
-    let encrypted = Encrypted::start_slow(server.port(), Duration::from_millis(550)).await;
-    let options = ConnectOptions::new().with_root_certificates(encrypted.root.as_bytes()).unwrap();
-    served(&patient(&encrypted.url(), 2, &options).await).await;
 }
 
 #[tokio::test]
@@ -254,8 +197,7 @@ async fn sentinels_that_encrypt_lead_to_the_next_primary() {
 
 #[tokio::test]
 async fn certificates_that_would_not_be_used_are_refused() {
-    let encrypted = Encrypted::start(1).await;
-    let options = ConnectOptions::new().with_root_certificates(encrypted.root.as_bytes()).unwrap();
+    let options = trusting(&Issuer::new());
     let error = connect_with("redis://127.0.0.1:1", &options).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidSetting);
     assert!(

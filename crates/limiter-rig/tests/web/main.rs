@@ -1,7 +1,6 @@
-//! The layers on the web: behind nginx, read by a browser, and before a server that limits as GitHub does.
+//! The layers on the web: behind nginx, and read by a browser.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 
 mod browser;
-mod github;
 mod nginx;

@@ -1,0 +1,230 @@
+//! What is returned, counted and logged while the store can't decide. Which decision follows is the fallback's of
+//! limiter-core.
+
+use std::{
+    collections::HashSet,
+    net::TcpListener,
+    time::{Duration, Instant},
+};
+
+use limiter_core::{Cost, Error, OnStoreFailure};
+use limiter_redis::{
+    ConnectOptions, RedisLimiter, connect_with,
+    scripts::{CALL_COMMANDS, SCRIPT_COMMANDS},
+};
+use limiter_rig::{
+    log::Log,
+    server::{Cluster, Sentinels, Server},
+};
+use tokio::time::sleep;
+
+use crate::{
+    GIVE_UP_AFTER, PATIENT, PERMITS, POLICIES, builder, connect_here, failures, patient, policy,
+    recover,
+};
+
+/// How each log line about a cause begins.
+const FAILS: &str = "WARN limiter_redis::outage_log: no decision by the store, so requests get errors, or are decided \
+                     without it: ";
+const RECOVERED: &str = "INFO limiter_redis::outage_log: the store decides again";
+
+/// Commands that neither limiters nor scripts need. The client library may call them.
+const OTHER_COMMANDS: [&str; 8] =
+    ["SCRIPT", "CLIENT", "INFO", "PING", "HELLO", "SELECT", "CLUSTER", "COMMAND"];
+
+/// Returns the log lines about causes: each once. A busy machine adds a time-out to what a test brings about.
+fn causes(log: &Log) -> Vec<String> {
+    let lines = log.lines().into_iter().filter(|line| line.starts_with(FAILS));
+    let lines: Vec<_> = lines.collect();
+    assert!(lines.len() <= 5, "{lines:?}");
+    assert!(lines.iter().collect::<HashSet<_>>().len() == lines.len(), "{lines:?}");
+    lines
+}
+
+/// Makes checks without a command, as a user who may not call it, or on a server that does not have it.
+async fn check_without(server: &Server, url: &str, command: &str) {
+    let is_called = CALL_COMMANDS.contains(&command);
+    let is_ours = is_called || SCRIPT_COMMANDS.contains(&command);
+    let connection = connect_here(url).await;
+    for text in POLICIES {
+        let log = Log::start();
+        let builder = RedisLimiter::builder(policy(text)).denial_cache(0).deadline(PATIENT);
+        let limiter = builder.build_on(connection.clone()).unwrap();
+        let what = format!("{text} without {command}");
+        let (mut admitted, mut failed) = (0, 0);
+        for _ in 0..20 {
+            match limiter.check("key").await {
+                Ok(decision) => admitted += u64::from(decision.is_admitted()),
+                Err(error) => {
+                    let error = error.to_string().to_uppercase();
+                    assert!(!is_ours || error.contains(command), "{what}: {error}");
+                    failed += 1;
+                }
+            }
+        }
+        assert!(admitted <= PERMITS, "{what}: {admitted}");
+        assert_eq!(failures(&limiter), failed, "{what}: {:?}", limiter.counters());
+        if is_called {
+            // The replies are errors, which open no breaker.
+            let counters = limiter.counters();
+            assert_eq!((counters.unavailable, counters.breaker_opened), (20, 0), "{what}");
+        }
+        let lines = causes(&log);
+        assert_eq!(lines.is_empty(), failed == 0, "{what}: {:?}", log.lines());
+        let mut first = lines.iter().take(1).map(|line| line.to_uppercase());
+        assert!(first.all(|line| line.contains(command)), "{what}: {lines:?}");
+        for key in limiter.stored_keys("key").unwrap() {
+            let key = String::from_utf8(key).unwrap();
+            let life = server.command(&["PTTL", &key]);
+            assert!(life.is_ok_and(|life| life != ":-1") || command == "PTTL", "{what}: {key}");
+        }
+    }
+}
+
+/// Once 1,000 of 2 an hour were admitted without a log line. No check fails in silence, none is admitted beyond the limit,
+/// and no key is left without an expiry.
+// On one thread, because the log is captured by thread.
+#[tokio::test]
+async fn a_missing_command_is_named_by_the_error_and_the_log() {
+    let all = [CALL_COMMANDS, SCRIPT_COMMANDS, &OTHER_COMMANDS];
+    for command in all.into_iter().flatten().copied() {
+        let server = Server::start();
+        let denied = format!("-{}", command.to_lowercase());
+        let user = ["ACL", "SETUSER", "alice", "on", ">secret", "~*", "+@all", &denied];
+        server.command(&user).unwrap();
+        let url = format!("redis://alice:secret@127.0.0.1:{}", server.port());
+        check_without(&server, &url, command).await;
+        // A test server is ready once it replies to INFO.
+        if command != "INFO" {
+            let server = Server::start_with(&["--rename-command", command, ""]);
+            check_without(&server, &server.url(), command).await;
+        }
+    }
+}
+
+/// Each cause is logged once, and its end.
+#[tokio::test]
+async fn each_cause_is_logged_once_and_so_is_its_end() {
+    let primary = Server::start();
+    let port = primary.port().to_string();
+    let key = "limiter:{skey}:test";
+    let plant = "redis.call('DEL', KEYS[1]) return redis.call('SADD', KEYS[1], 1)";
+    // The words of the log line, and what begins and ends the cause.
+    let table: [(&str, &[&str], &[&str]); 4] = [
+        (
+            "OOM command not allowed",
+            &["CONFIG", "SET", "maxmemory", "1"],
+            &["CONFIG", "SET", "maxmemory", "0"],
+        ),
+        ("READONLY ", &["REPLICAOF", "127.0.0.1", &port], &["REPLICAOF", "NO", "ONE"]),
+        ("WRONGTYPE ", &["EVAL", plant, "1", key], &["DEL", key]),
+        (
+            "NOPERM",
+            &["ACL", "SETUSER", "default", "-evalsha"],
+            &["ACL", "SETUSER", "default", "+evalsha"],
+        ),
+    ];
+    for (cause, begin, end) in table {
+        let server = Server::start();
+        let limiter = builder(1_000_000).denial_cache(0);
+        let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
+        let _ = recover(&limiter).await;
+        let log = Log::start();
+        server.command(begin).unwrap();
+        let mut failed = 0;
+        for _ in 0..200 {
+            failed += u64::from(limiter.check("key").await.is_err());
+        }
+        assert!(failed > 150, "{cause}: {failed}");
+        let lines = causes(&log);
+        let about = lines.iter().filter(|line| line.contains(cause));
+        assert_eq!(about.count(), 1, "{cause}: {lines:?}");
+        assert!(!log.lines().iter().any(|line| line.starts_with(RECOVERED)), "{cause}");
+
+        server.command(end).unwrap();
+        let _ = recover(&limiter).await;
+        let ends = log.lines().iter().filter(|line| line.starts_with(RECOVERED)).count();
+        assert_eq!(ends, 1, "{cause}: {:?}", log.lines());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_share_each_operation_returns_the_error() {
+    let server = Server::start();
+    // Long enough for a reply on a busy machine, and short enough to wait for until the breaker opens.
+    let builder = builder(3).deadline(Duration::from_secs(1));
+    let limiter = builder.connect(&server.url()).await.unwrap();
+    assert!(limiter.check("key").await.unwrap().is_admitted());
+    server.pause();
+    let none_decided = |error: Error| {
+        assert!(error.to_string().starts_with("policy \"test\": "), "{error}");
+        // The caller chooses what follows.
+        assert!(OnStoreFailure::Allow.admits(&error) && !OnStoreFailure::Deny.admits(&error));
+    };
+    for _ in 0..20 {
+        none_decided(limiter.check("key").await.unwrap_err());
+        none_decided(limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap_err());
+        none_decided(limiter.take_up_to("key", Cost::of(5)).await.unwrap_err());
+        none_decided(limiter.charge("key", Cost::of(5)).await.unwrap_err());
+    }
+    none_decided(limiter.peek("key").await.unwrap_err());
+    none_decided(limiter.reset("key").await.unwrap_err());
+}
+
+#[tokio::test]
+async fn an_absent_server_is_an_error_in_time_from_the_first_check() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let limiter = patient(&format!("redis://{nobody}"), 1).await;
+    for _ in 0..5 {
+        let error = limiter.check("key").await.unwrap_err().to_string();
+        let refused = error.ends_with(": Connection refused");
+        assert!(refused || error.contains("is not called"), "{error}");
+    }
+}
+
+/// The servers accept connections, and do not reply for seconds.
+#[tokio::test]
+async fn a_slow_start_is_logged_once() {
+    let cluster = Cluster::start();
+    let set = Sentinels::start();
+    let server = Server::start();
+    for (url, servers) in [
+        (server.url(), vec![&server]),
+        (cluster.url(), (0..3).map(|node| cluster.node(node)).collect()),
+        (set.url(), (0..3).map(|sentinel| set.sentinel(sentinel)).chain([set.server(0)]).collect()),
+    ] {
+        servers.iter().for_each(|server| server.pause());
+        let log = Log::start();
+        let limiter = builder(1_000).build_on(connect_here(&url).await).unwrap();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(3) {
+            let _ = limiter.check("key").await;
+            sleep(Duration::from_millis(5)).await;
+        }
+        // A busy machine may leave a check no time before the outage has a cause, which is another line.
+        let is_busy = |line: &&String| line.contains("no time was left");
+        let count = |level: &str| {
+            let lines = log.lines();
+            lines.iter().filter(|line| line.starts_with(level) && !is_busy(line)).count()
+        };
+        assert_eq!((count("WARN"), count("INFO")), (1, 0), "{:#?}", log.lines());
+        servers.iter().for_each(|server| server.resume());
+        let _ = recover(&limiter).await;
+        assert_eq!((count("WARN"), count("INFO")), (1, 1), "{:#?}", log.lines());
+    }
+}
+
+#[tokio::test]
+async fn a_breaker_opens_after_the_time_of_silence_that_was_set() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let options = ConnectOptions::new().with_silence(Duration::from_millis(700));
+    let connection = connect_with(&format!("redis://{nobody}"), &options).await.unwrap();
+    let limiter = builder(1).build_on(connection).unwrap();
+    let start = Instant::now();
+    while limiter.counters().breaker_opened == 0 {
+        assert!(limiter.peek("key").await.is_err());
+        assert!(start.elapsed() < GIVE_UP_AFTER);
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert!(start.elapsed() >= Duration::from_millis(700));
+}
