@@ -4,7 +4,6 @@
 
 #![expect(clippy::panic, clippy::expect_used, reason = "a helper that fails fails its test")]
 
-pub mod blocks;
 pub mod bounds;
 pub mod conformance;
 pub mod deferred;

@@ -1,4 +1,4 @@
-//! Blocks after strikes: the model and its wrong variants, and `limiter_core::Blocks` in memory.
+//! Blocks after strikes: `limiter_core::Blocks` beside the rules, in stores, and by threads.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,7 +7,8 @@
 )]
 
 mod memory;
-mod model;
+mod rules;
+mod schedule;
 mod settings;
 mod stores;
 mod threads;

@@ -5,7 +5,11 @@ use std::time::Duration;
 use limiter_core::{
     Block, Blocks, Cost, Demand, Key, ManualClock, MemoryLimiter, OnFull, Policy, Quota, decide,
 };
-use limiter_test::blocks::{Random, Rules, Settings, Step};
+
+use crate::{
+    rules::{Rules, Settings},
+    schedule::{Random, Step},
+};
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
@@ -41,18 +45,17 @@ fn blocks_in_memory_keep_the_rules() {
         let (key, mut rules, mut now) = (Key::from("alice"), Rules::new(settings), 1_000_000);
         clock.advance(ms(now));
         for _ in 0..100 {
-            let step = random.step(&settings, rules.wait(now), false);
+            let step = random.step(&settings, rules.wait(now));
             match step {
                 Step::Wait(by) => {
                     now += by;
                     clock.advance(ms(by));
                 }
-                Step::Strikes(_) => {
+                Step::Strike => {
                     let length = blocks.strike(&key).take_ready().unwrap().unwrap();
                     assert_eq!(length, rules.strike(now).map(ms), "seed {seed}");
                     started += usize::from(length.is_some());
                 }
-                Step::WithoutState => {}
                 Step::Success => {
                     blocks.success(&key).take_ready().unwrap().unwrap();
                     rules.success();

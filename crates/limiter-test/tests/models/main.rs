@@ -15,7 +15,6 @@
 )]
 
 mod admissions;
-mod in_flight;
 mod lease;
 mod refund;
 mod search;
