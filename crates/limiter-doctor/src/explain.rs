@@ -161,9 +161,6 @@ impl Explained {
             let tier = it.tier.map(|tier| format!("tier {tier}: ")).unwrap_or_default();
             self.text += &format!("  {tier}{}\n", state.sentence(Some(it.limit)));
         }
-        for note in &state.notes {
-            self.text += &format!("  {note}\n");
-        }
     }
 
     fn stored(&mut self, text: &str) {

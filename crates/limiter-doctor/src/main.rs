@@ -15,7 +15,6 @@ mod state;
 mod subject;
 mod target;
 #[cfg(test)]
-#[cfg(in_repository)]
 mod tests;
 mod tls;
 mod top;

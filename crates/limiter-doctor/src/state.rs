@@ -26,8 +26,6 @@ pub(crate) struct State {
     is_reserved: bool,
     /// The time until nothing is in use.
     pub(crate) free_in: Duration,
-    /// What the numbers mean.
-    pub(crate) notes: Vec<String>,
     /// What is wrong with the value, and what happens next.
     pub(crate) problem: Option<&'static str>,
 }
@@ -91,7 +89,6 @@ impl State {
             is_exact: true,
             is_reserved: false,
             free_in: Duration::from_micros(free_in),
-            notes: Vec::new(),
             problem: None,
         }
     }
@@ -154,9 +151,12 @@ impl State {
             (_, None) => (format!("{amount} in use"), "all are free"),
             (_, Some(limit)) => {
                 let left = limit.quota().burst().saturating_sub(self.permits(limit));
-                let left = if self.is_reserved { 0 } else { left };
                 let least = if self.is_exact { "" } else { "at least " };
-                (format!("{amount} in use, {least}{left} left"), "all are free")
+                let left = match self.is_reserved {
+                    true => "none left before a reservation".to_owned(),
+                    false => format!("{least}{left} left"),
+                };
+                (format!("{amount} in use, {left}"), "all are free")
             }
         };
         match self.free_in.is_zero() {
@@ -177,11 +177,6 @@ fn gcra(identity: &Identity, text: &str, now: u64) -> Option<State> {
     let mut state = State::new(Used::Part { ticks: used, span }, used.div_ceil(TICKS));
     if identity.family == Family::Block {
         state.used = Used::Blocked;
-    } else if used > span {
-        let reserved = in_words((used - span) / TICKS);
-        state
-            .notes
-            .push(format!("{reserved} of this is reserved, for requests that wait or by leases"));
     }
     // What permits add is rounded up by less than a thousandth.
     state.problem = (used > most.saturating_add(most / 256 + 100_000)).then_some(TOO_FAR);
@@ -219,7 +214,6 @@ fn windows(identity: &Identity, text: &str, now: u64) -> Option<State> {
     let used = now_in.count + now_in.fading(now, length);
     let mut state = State::new(Used::Permits(used), free_in);
     state.is_reserved = newest.count > 0 && newest.ends.saturating_sub(length) > now;
-    state.notes = windows.iter().filter_map(|window| window.note(now, length, fades)).collect();
     let ahead = length
         + ahead(identity).max(if identity.family == Family::AlignedWindow { length } else { 0 });
     state.problem = (newest.ends > now + ahead).then_some(TOO_FAR);
@@ -259,27 +253,6 @@ impl Window {
         let fading = (left * u128::from(self.before)).div_ceil(u128::from(length.max(1)));
         u64::try_from(fading).unwrap_or(u64::MAX)
     }
-
-    /// Returns what is in the window, `None` if it is past.
-    fn note(self, now: u64, length: u64, fades: bool) -> Option<String> {
-        let window = self.at(now, fades, length);
-        let (count, left) = (permits(window.count), window.ends.checked_sub(now)?);
-        let mut note = match window.ends.saturating_sub(length).checked_sub(now) {
-            _ if left == 0 || window.count + window.before == 0 => return None,
-            Some(begins) if begins > 0 && window.count > 0 => {
-                format!(
-                    "{count} in a window that begins in {}, before which nothing is admitted",
-                    in_words(begins)
-                )
-            }
-            _ => format!("{count} in the window that ends in {}", in_words(left)),
-        };
-        if window.before > 0 {
-            let counted = window.fading(now, length);
-            note += &format!(", and {counted} of {} in the one before it", permits(window.before));
-        }
-        Some(note)
-    }
 }
 
 /// Decodes the first element of a log: its newest entry, and the sum of all.
@@ -293,15 +266,6 @@ fn log(identity: &Identity, log: &Log, now: u64) -> Option<State> {
     let used = if left > 0 { sum.saturating_sub(log.ended).max(newest) } else { 0 };
     let is_possible = at <= now + ahead(identity).max(slot);
     let mut state = State::new(Used::Permits(used), if used > 0 { left } else { 0 });
-    if left > 0 {
-        let newest = permits(newest);
-        state.notes.push(match at.checked_sub(now) {
-            Some(begins) if begins > 0 => {
-                format!("the newest entry: {newest}, reserved for in {}", in_words(begins))
-            }
-            _ => format!("the newest entry: {newest}, {} ago", in_words(now - at)),
-        });
-    }
     state.is_exact = log.is_whole || left == 0;
     state.is_reserved = begins > now;
     state.problem = (!is_possible).then_some(TOO_FAR);

@@ -44,21 +44,13 @@ return found
 /// A limit of a subject.
 struct Entry {
     key: Vec<u8>,
-    rank: Rank,
+    /// Whether it has a part of a limit in use, and that part; or the permits or requests, where the limit is not known.
+    rank: (bool, f64),
     /// How much is in use, and the time until nothing is.
     amount: String,
     free_in: Duration,
     /// What follows the key: the field, and what it means.
     rest: String,
-}
-
-/// What entries are sorted by.
-#[derive(Clone, Copy, Debug)]
-enum Rank {
-    /// The part of the limit that is in use.
-    Part(f64),
-    /// The permits or requests, where the limit is not known.
-    Number(f64),
 }
 
 /// What was read so far.
@@ -236,11 +228,8 @@ impl Ranking {
         if !notes.is_empty() {
             rest += &format!(" ({})", notes.join(", "));
         }
-        let part = state.part(limit);
-        let rank = match (state.used, limit) {
-            (Used::Permits(_), None) => Rank::Number(part),
-            _ => Rank::Part(part),
-        };
+        let has_part = limit.is_some() || !matches!(state.used, Used::Permits(_));
+        let rank = (has_part, state.part(limit));
         let (amount, free_in) = (state.amount(limit), state.free_in);
         self.entries.push(Entry { key: key.to_owned(), rank, amount, free_in, rest });
     }
@@ -254,7 +243,7 @@ impl Ranking {
             self.entries.push(Entry {
                 key,
                 #[expect(clippy::cast_precision_loss, reason = "it only sorts")]
-                rank: Rank::Number(set.held as f64),
+                rank: (false, set.held as f64),
                 amount: format!("{} request{s}", set.held),
                 free_in: set.expires_in,
                 rest: " (in flight)".to_owned(),
@@ -265,9 +254,9 @@ impl Ranking {
     /// Sorts the entries, and keeps the first of either kind.
     fn sort(&mut self, limit: usize) {
         let (mut parts, mut numbers): (Vec<_>, Vec<_>) =
-            self.entries.drain(..).partition(|entry| matches!(entry.rank, Rank::Part(_)));
+            self.entries.drain(..).partition(|entry| entry.rank.0);
         for entries in [&mut parts, &mut numbers] {
-            entries.sort_by(|one, other| other.rank.number().total_cmp(&one.rank.number()));
+            entries.sort_by(|one, other| other.rank.1.total_cmp(&one.rank.1));
             entries.truncate(limit);
         }
         self.entries.extend(parts.into_iter().chain(numbers));
@@ -306,14 +295,6 @@ impl Ranking {
             text += "Not all keys were read: raise --max-keys or --max-seconds.\n";
         }
         Outcome { text, has_problem: !not_read.is_empty() }
-    }
-}
-
-impl Rank {
-    const fn number(self) -> f64 {
-        match self {
-            Self::Part(number) | Self::Number(number) => number,
-        }
     }
 }
 

@@ -49,12 +49,10 @@ async fn a_subject_prints_in_words() {
         "",
         "hour/fixed-window.3600s",
         "  7 permits in use; all are free in 49.",
-        "  7 permits in the window that ends in 49.",
         "  stored   \"",
         "",
         "sliding-counter.3600s",
         "  14 permits in use; all are free in 89.",
-        "  4 permits in the window that ends in 29.9 min, and 10 of 20 permits in the one before it",
         "  stored   \"",
         "",
         "limiter:{salice}:api:day/sliding-log.86400s",
@@ -64,7 +62,6 @@ async fn a_subject_prints_in_words() {
         "",
         "day/sliding-log.86400s",
         "  5 permits in use; all are free in 23.9 h",
-        "  the newest entry: 2 permits, ",
         "  stored   \"",
     ];
     assert!(printed.code == 0 && begin_with(&printed.out, &lines), "{}", printed.out);
