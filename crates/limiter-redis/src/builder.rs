@@ -7,9 +7,9 @@ use limiter_core::{Clock, Error, ErrorKind, LimiterId, Policy, SystemClock};
 use crate::{
     client::{ScriptClient, connection::connect, credentials::Hidden},
     context::{Settings, random_hasher, seeded_hasher},
+    denials::Denials,
     events::Event,
     limiter::RedisLimiter,
-    local::denials::Denials,
 };
 
 /// Builds a [`RedisLimiter`]. Ends with [`Builder::connect`], or with [`Builder::build_on`] for a client that the program

@@ -14,10 +14,9 @@ use limiter_core::{Clock, Cost, Decision, Error, LimiterId, Policy, Timestamp, U
 
 use crate::{
     client::{ScriptClient, circuit_breaker::CircuitBreaker, credentials::Hidden},
-    events::{Event, Events},
+    denials::Denials,
+    events::{Events, Observer},
     keys::Keys,
-    local::denials::Denials,
-    observer::Observer,
     scripts::Plan,
 };
 
@@ -36,7 +35,7 @@ pub(crate) struct Settings {
     pub(crate) lease: bool,
     /// Of how many keys permits are leased.
     pub(crate) lease_keys: usize,
-    pub(crate) observer: Option<Hidden<Arc<Observer<Event>>>>,
+    pub(crate) observer: Option<Hidden<Arc<Observer>>>,
     /// The clock of this process, by which deadlines, leases and cached denials end.
     pub(crate) clock: Hidden<Arc<dyn Clock>>,
     /// Hashes keys, and returns all that is to look random.

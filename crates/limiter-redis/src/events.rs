@@ -1,13 +1,17 @@
-//! Operational events, for metrics and alerts.
+//! Operational events, for metrics and alerts, and the queue to their observer, which is never called on a thread that serves
+//! checks.
 
-use std::sync::Arc;
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use limiter_core::{Clock, Error, ErrorKind};
 
 use crate::{
     client::{breaker::Change, circuit_breaker::Watch, faults::CallError},
     counters::{Count, Tally},
-    observer::ObserverQueue,
     outage_log::OutageLog,
 };
 
@@ -108,14 +112,14 @@ pub(crate) struct Events {
     /// The name of the limiter, or of its own policy.
     name: String,
     pub(crate) tally: Tally,
-    observer: Option<Arc<ObserverQueue<Event>>>,
+    observer: Option<Arc<ObserverQueue>>,
     outages: OutageLog,
 }
 
 impl Events {
     pub(crate) fn new(
         name: &str,
-        observer: Option<Arc<ObserverQueue<Event>>>,
+        observer: Option<Arc<ObserverQueue>>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let (tally, outages) = (Tally::default(), OutageLog::new(clock));
@@ -169,5 +173,71 @@ impl Watch for Events {
             }
             None => self.outages.ends(&self.name, || node.cloned()),
         }
+    }
+}
+
+/// The function that receives events.
+pub(crate) type Observer = dyn Fn(&Event) + Send + Sync;
+
+/// How many events may wait for the observer. Others are counted as unobserved.
+const MAX_WAITING: usize = 1_024;
+
+/// An observer, and the events that wait for it.
+///
+/// The first event starts a task on a thread for blocking tasks, which ends when none waits. So events keep
+/// their order, and an observer that blocks or panics delays no check.
+pub(crate) struct ObserverQueue {
+    observer: Arc<Observer>,
+    spawn: Box<Spawn>,
+    /// The events that wait for the task which calls the observer, `None` while no task runs.
+    waiting: Mutex<Option<VecDeque<Event>>>,
+}
+
+/// Runs the task on a thread for work that may block.
+type Spawn = dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync;
+
+impl ObserverQueue {
+    pub(crate) fn new(observer: Arc<Observer>, spawn: Box<Spawn>) -> Arc<Self> {
+        Arc::new(Self { observer, spawn, waiting: Mutex::new(None) })
+    }
+
+    /// Adds an event, and returns whether there was room for it.
+    fn push(self: &Arc<Self>, event: Event) -> bool {
+        let mut waiting = self.lock();
+        let has_task = waiting.is_some();
+        let events = waiting.get_or_insert_default();
+        if events.len() >= MAX_WAITING {
+            return false;
+        }
+        events.push_back(event);
+        if !has_task {
+            let queue = Arc::clone(self);
+            (self.spawn)(Box::new(move || queue.call_observer()));
+        }
+        true
+    }
+
+    /// Passes the events that wait to the observer, one after the other.
+    fn call_observer(&self) {
+        while let Some(event) = self.next() {
+            let call = AssertUnwindSafe(|| (self.observer)(&event));
+            if catch_unwind(call).is_err() {
+                tracing::error!("the observer of a limiter panicked");
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Event> {
+        let mut waiting = self.lock();
+        let event = waiting.as_mut()?.pop_front();
+        if event.is_none() {
+            *waiting = None;
+        }
+        event
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<Event>>> {
+        // No operation under the lock can leave it half done.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,8 +7,8 @@ use limiter_core::{Decision, Demand, Error, JointDecision, LimiterFuture, Reserv
 use crate::{
     call::list::{Ask, Decide, Part},
     client::ScriptClient,
+    denials::Denials,
     limiter::RedisLimiter,
-    local::denials::Denials,
 };
 
 /// A demand, and the limiter that it is for.

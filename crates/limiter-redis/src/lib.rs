@@ -93,6 +93,7 @@ mod call;
 mod client;
 mod context;
 mod counters;
+mod denials;
 mod events;
 #[cfg(any(doc, doctest))]
 pub mod guide;
@@ -102,8 +103,6 @@ mod keys;
 mod lease;
 mod leased;
 mod limiter;
-mod local;
-mod observer;
 mod operations;
 mod outage_log;
 mod same_names;
@@ -113,7 +112,6 @@ pub mod scripts;
 mod settings;
 mod sync;
 #[cfg(test)]
-#[cfg(in_repository)]
 mod tests;
 mod waiting;
 

@@ -12,9 +12,9 @@ use crate::{
     client::{ScriptClient, circuit_breaker::CircuitBreaker, connection::Connection},
     context::{Context, Plans, Settings},
     counters::Counters,
+    denials::Denials,
     keys::Keys,
     lease::Leases,
-    local::denials::Denials,
     same_names,
     scripts::Plan,
 };

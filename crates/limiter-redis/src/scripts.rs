@@ -17,43 +17,50 @@ pub(crate) use terms::LeaseTerms;
 use crate::client::Script;
 pub use crate::client::digest;
 
-/// The sources of the scripts that are sent, by name.
-const SOURCES: [(&str, &str); 10] = [
-    ("gcra", include_str!("scripts/gcra.lua")),
-    ("window", include_str!("scripts/window.lua")),
-    ("log", include_str!("scripts/log.lua")),
-    ("list", include_str!("scripts/list.lua")),
-    ("lease", include_str!("scripts/lease.lua")),
-    ("refund", include_str!("scripts/refund.lua")),
-    ("reset", include_str!("scripts/reset.lua")),
-    ("enter", include_str!("scripts/enter.lua")),
-    ("renew", include_str!("scripts/renew.lua")),
-    ("leave", include_str!("scripts/leave.lua")),
-];
+/// Defines the scripts that limiters send, and what they include, by the names of their sources.
+macro_rules! scripts {
+    ([$($name:ident)+] [$($function:ident)+]) => {
+        /// The scripts that limiters send. All limiters share their texts.
+        pub(crate) struct Scripts {
+            $(pub(crate) $name: Script,)+
+        }
 
-/// What sources include, by name.
-const FUNCTIONS: [(&str, &str); 9] = [
-    ("clock", include_str!("scripts/functions/clock.lua")),
-    ("scaled", include_str!("scripts/functions/scaled.lua")),
-    ("expire", include_str!("scripts/functions/expire.lua")),
-    ("write", include_str!("scripts/functions/write.lua")),
-    ("hash", include_str!("scripts/functions/hash.lua")),
-    ("gcra", include_str!("scripts/functions/gcra.lua")),
-    ("window", include_str!("scripts/functions/window.lua")),
-    ("windows", include_str!("scripts/functions/windows.lua")),
-    ("log", include_str!("scripts/functions/log.lua")),
-];
+        impl Scripts {
+            pub(crate) fn shared() -> &'static Self {
+                static SHARED: LazyLock<Scripts> = LazyLock::new(|| {
+                    let script = |source| Script::new(text(source));
+                    Scripts { $($name: script(source!("", $name)),)+ }
+                });
+                &SHARED
+            }
+        }
+
+        /// Returns the name and the text of each script that limiters send.
+        pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+            let Scripts { $($name,)+ } = Scripts::shared();
+            let all = [$((stringify!($name), $name)),+];
+            all.into_iter().map(|(name, it)| (name, str::from_utf8(&it.source).unwrap_or_default()))
+        }
+
+        const FUNCTIONS: &[(&str, &str)] =
+            &[$((stringify!($function), source!("functions/", $function))),+];
+    };
+}
+
+macro_rules! source {
+    ($folder:literal, $name:ident) => {
+        include_str!(concat!("scripts/", $folder, stringify!($name), ".lua"))
+    };
+}
+
+scripts! {
+    [gcra window log list lease refund reset enter renew leave]
+    [clock scaled expire write hash gcra window windows log]
+}
 
 /// Sets `now` from the server's clock. Each script that needs the time contains it as it is.
 #[cfg(test)]
 pub(crate) const CLOCK: &str = include_str!("scripts/functions/clock.lua");
-
-/// Returns the name and the text of each script that limiters send.
-pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    static TEXTS: LazyLock<[(&str, String); SOURCES.len()]> =
-        LazyLock::new(|| SOURCES.map(|(name, source)| (name, text(source))));
-    TEXTS.iter().map(|(name, text)| (*name, text.as_str()))
-}
 
 /// Returns a script as it is sent: its source and what that includes, as far indented.
 fn text(source: &str) -> String {
@@ -82,8 +89,8 @@ fn text(source: &str) -> String {
 fn function(name: &str) -> &'static str {
     let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
     let Some((_, text)) = found else {
-        let known = FUNCTIONS.map(|(known, _)| known).join(", ");
-        panic!("unknown include {name:?}; expected one of {known}");
+        let known: Vec<_> = FUNCTIONS.iter().map(|(known, _)| *known).collect();
+        panic!("unknown include {name:?}; expected one of {}", known.join(", "));
     };
     text
 }
@@ -103,32 +110,6 @@ pub const SCRIPT_COMMANDS: &[&str] = &[
 #[doc(hidden)]
 pub const IN_FLIGHT_COMMANDS: &[&str] =
     &["ZADD", "ZREM", "ZCARD", "ZCOUNT", "ZMSCORE", "ZREMRANGEBYSCORE"];
-
-/// The scripts that limiters send.
-pub(crate) struct Scripts {
-    gcra: Script,
-    window: Script,
-    log: Script,
-    pub(crate) list: Script,
-    pub(crate) lease: Script,
-    pub(crate) refund: Script,
-    pub(crate) reset: Script,
-    pub(crate) enter: Script,
-    pub(crate) renew: Script,
-    pub(crate) leave: Script,
-}
-
-impl Scripts {
-    /// Returns the scripts, whose texts all limiters share.
-    pub(crate) fn shared() -> &'static Self {
-        static SHARED: LazyLock<Scripts> = LazyLock::new(|| {
-            let [gcra, window, log, list, lease, refund, reset, enter, renew, leave] =
-                SOURCES.map(|(_, source)| Script::new(text(source)));
-            Scripts { gcra, window, log, list, lease, refund, reset, enter, renew, leave }
-        });
-        &SHARED
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     client::{ScriptCall, ScriptReply, faults::Outcome},
     context::Context,
+    denials::{Denial, Denials, Ticket},
     events::Events,
-    local::denials::{Denial, Denials, Ticket},
     scripts::{Kind, LeaseTerms, Plan, ScriptLimit, Scripts, counted, exact, number},
 };
 

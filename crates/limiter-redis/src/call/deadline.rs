@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_millis(2);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     since: Timestamp,
-    within: Duration,
+    pub(super) within: Duration,
 }
 
 impl Deadline {
@@ -36,11 +36,6 @@ impl Deadline {
 
     pub(crate) const fn left(self, now: Timestamp) -> Duration {
         self.within.saturating_sub(now.saturating_since(self.since))
-    }
-
-    /// Returns how much time it gives.
-    pub(crate) const fn within(self) -> Duration {
-        self.within
     }
 
     /// Returns the error of a call to which a server has not replied in time.

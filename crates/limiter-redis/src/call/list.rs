@@ -12,8 +12,8 @@ use super::{
 use crate::{
     client::{ScriptCall, ScriptReply, faults::Outcome},
     context::Context,
+    denials::{Denial, Denials, Ticket},
     events::Events,
-    local::denials::{Denial, Denials, Ticket},
     scripts::{Plan, Scripts, counted, exact, number},
 };
 

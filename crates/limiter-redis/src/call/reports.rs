@@ -97,7 +97,7 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Stops sending calls with keys in several slots, because the server is a node of a cluster.
     pub(super) fn stop_batches(&self, key: &[u8]) {
-        if !self.line.is_node_of_cluster.swap(true, Relaxed) {
+        if !self.line.is_of_one_slot.swap(true, Relaxed) {
             let (policy, node) = (self.events.name(), self.node_of(key));
             let node = node.as_deref();
             tracing::warn!(

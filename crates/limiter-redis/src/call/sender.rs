@@ -25,8 +25,7 @@ use crate::{
         faults::{CallError, Fault, Outcome},
     },
     context::Settings,
-    events::Events,
-    observer::ObserverQueue,
+    events::{Events, ObserverQueue},
 };
 
 /// Sends the operations of a limiter.
@@ -46,8 +45,8 @@ pub(crate) struct Line {
     pub(crate) checks: Arc<Queue<Request<Check>>>,
     /// Locked while a script is sent that a server does not have. Callers that find that out meanwhile wait.
     loading: AsyncMutex<()>,
-    /// Whether the server refused a call with keys of several subjects with `CROSSSLOT`.
-    pub(super) is_node_of_cluster: AtomicBool,
+    /// Whether a call must have the keys of one slot: in a cluster, and once a server refused another one with `CROSSSLOT`.
+    pub(super) is_of_one_slot: AtomicBool,
 }
 
 pub(crate) const RUNTIME_ENDED: &str = "the runtime was shut down while the answer was awaited";
@@ -66,14 +65,11 @@ impl<C: ScriptClient> Sender<C> {
         let events = Arc::new(Events::new(name, observer, Arc::clone(&settings.clock.0)));
         let watcher: Weak<dyn Watch> = Arc::<Events>::downgrade(&events);
         breaker.watch(&watcher);
-        Arc::new(Self {
-            events,
-            under_way: Arc::default(),
-            line: breaker.shared(),
-            settings,
-            breaker,
-            client,
-        })
+        let line: Arc<Line> = breaker.shared();
+        if !client.supports_batches() {
+            line.is_of_one_slot.store(true, Relaxed);
+        }
+        Arc::new(Self { events, under_way: Arc::default(), line, settings, breaker, client })
     }
 
     /// Waits until no operation is under way, for `within` at most.
@@ -93,7 +89,7 @@ impl<C: ScriptClient> Sender<C> {
 
     /// Returns whether a call may have keys in several slots.
     pub(crate) fn may_span_slots(&self) -> bool {
-        self.client.supports_batches() && !self.line.is_node_of_cluster.load(Relaxed)
+        !self.line.is_of_one_slot.load(Relaxed)
     }
 
     /// Sends an operation under a policy of this name, and returns its outcome.
@@ -177,7 +173,7 @@ impl<C: ScriptClient> Sender<C> {
     async fn send_queued<O: Batched>(self: Arc<Self>, claim: QueueClaim<Request<O>>) {
         let_ready_tasks_run().await;
         let mut requests = claim.take();
-        let kind = |request: &Request<O>| (request.operation.kind(), request.deadline.within());
+        let kind = |request: &Request<O>| (request.operation.kind(), request.deadline.within);
         requests.sort_by_key(kind);
         while let Some(last) = requests.last().map(kind) {
             let of_others = requests.partition_point(|request| kind(request) < last);

@@ -5,6 +5,5 @@
 //! `router/utils.rs`), so that every later reply goes to the wrong caller. And its slot
 //! synchronisation fails as a whole if one node can't be reached.
 
-mod map;
 pub(crate) mod member;
 pub(crate) mod routing;

@@ -5,5 +5,4 @@
 pub(crate) mod brought;
 pub(crate) mod command;
 pub(crate) mod node;
-pub(crate) mod reply;
 pub(crate) mod start;

@@ -15,9 +15,8 @@ use tokio::{
 };
 
 use super::fred::{
-    command,
+    command::{self, why_unreachable},
     node::FredNode,
-    reply::why_unreachable,
     start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY},
 };
 use crate::client::node::{Command, Connect, Node};

@@ -9,7 +9,7 @@ use limiter_core::{Cost, Decision, Policy, Quota, Source, Timestamp, Usage};
 use super::store::{Store, unique};
 use crate::{
     context::Settings,
-    local::denials::{Denial, Denials},
+    denials::{Denial, Denials},
 };
 
 const ALICE: Bytes = Bytes::from_static(b"alice");
@@ -49,16 +49,25 @@ impl Cache {
     }
 
     fn remember_at(&self, at: Duration, key: &[u8], permits: u64, retry_after: Duration) {
-        let (sent, received) = (self.start.saturating_add(at), self.start.saturating_add(at));
-        let (cost, decision) = (cost(permits), refused(retry_after));
-        let denial = Denial { cost, decision, sent, received };
-        let key = Bytes::copy_from_slice(key);
-        self.denials.insert(
-            Denials::MAX_AGE,
-            self.denials.ticket(&key),
-            (&key, &policy(1)),
-            denial,
-        );
+        let now = self.start.saturating_add(at);
+        let denial = Denial {
+            cost: cost(permits),
+            decision: refused(retry_after),
+            sent: now,
+            received: now,
+        };
+        let (key, ticket) = (Bytes::copy_from_slice(key), self.denials.ticket(key));
+        self.denials.insert(Denials::MAX_AGE, ticket, (&key, &policy(1)), denial);
+    }
+
+    /// A decision for `alice` that was sent and received at the start.
+    fn denial(&self, permits: u64, decision: Decision) -> Denial {
+        Denial { cost: cost(permits), decision, sent: self.start, received: self.start }
+    }
+
+    fn insert(&self, denial: Denial) {
+        let ticket = self.denials.ticket(b"alice");
+        self.denials.insert(Denials::MAX_AGE, ticket, (&ALICE, &policy(1)), denial);
     }
 
     fn find(&self, key: &[u8], permits: u64, at: Duration) -> Option<Decision> {
@@ -89,32 +98,15 @@ fn the_limit_that_had_refused_is_named() {
     let cache = Cache::new(100);
     let usage = Usage::new(10, 1, ms(900)).with_limit_index(2);
     let decision = Decision::refused(usage, Some(ms(300)));
-    let (sent, received) = (cache.start, cache.start);
-    let denial = Denial { cost: Cost::ONE, decision, sent, received };
-    cache.denials.insert(
-        Denials::MAX_AGE,
-        cache.denials.ticket(b"alice"),
-        (&ALICE, &policy(1)),
-        denial,
-    );
+    cache.insert(cache.denial(1, decision));
     assert_eq!(cache.find(b"alice", 1, ms(100)).unwrap().limit_index(), 2);
 }
 
 #[test]
 fn a_refusal_ends_as_early_as_it_may_and_reports_no_wait_that_is_too_short() {
     let cache = Cache::new(100);
-    let denial = Denial {
-        cost: Cost::ONE,
-        decision: refused(ms(100)),
-        sent: cache.start,
-        received: cache.start.saturating_add(ms(7)),
-    };
-    cache.denials.insert(
-        Denials::MAX_AGE,
-        cache.denials.ticket(b"alice"),
-        (&ALICE, &policy(1)),
-        denial,
-    );
+    let received = cache.start.saturating_add(ms(7));
+    cache.insert(Denial { received, ..cache.denial(1, refused(ms(100))) });
     // The store may have decided when it was sent.
     assert_eq!(cache.find(b"alice", 1, ms(100)), None);
     // Or just when it was received.
@@ -157,17 +149,10 @@ fn a_larger_cost_is_refused_for_longer_and_a_smaller_one_is_not() {
 #[test]
 fn a_charge_removes_what_has_become_too_short() {
     let cache = Cache::new(100);
-    let ticket = |key| cache.denials.ticket(key);
     cache.remember(b"alice", 4, ms(300));
     cache.remember(b"bob", 4, ms(300));
-    let never = Denial {
-        cost: cost(11),
-        decision: Decision::refused(Usage::new(10, 1, ms(900)), None),
-        sent: cache.start,
-        received: cache.start,
-    };
-    cache.denials.insert(Denials::MAX_AGE, ticket(b"alice"), (&ALICE, &policy(1)), never);
-    cache.denials.charged(ticket(b"alice"), b"alice", cache.start);
+    cache.insert(cache.denial(11, Decision::refused(Usage::new(10, 1, ms(900)), None)));
+    cache.denials.charged(cache.denials.ticket(b"alice"), b"alice", cache.start);
     assert_eq!(cache.find(b"alice", 4, ms(100)), None, "the store has to be asked");
     assert!(cache.find(b"alice", 11, ms(100)).is_some(), "it never fits");
     assert!(cache.find(b"bob", 4, ms(100)).is_some());
@@ -188,19 +173,9 @@ fn the_longer_of_two_waits_of_one_cost_holds() {
 fn a_cost_that_can_never_fit_is_cached_for_a_second() {
     let cache = Cache::new(100);
     let usage = Usage::new(10, 1, ms(900));
-    let insert = |decision| {
-        let (sent, received) = (cache.start, cache.start);
-        let denial = Denial { cost: cost(11), decision, sent, received };
-        cache.denials.insert(
-            Denials::MAX_AGE,
-            cache.denials.ticket(b"alice"),
-            (&ALICE, &policy(1)),
-            denial,
-        );
-    };
-    insert(Decision::admitted(usage));
+    cache.insert(cache.denial(11, Decision::admitted(usage)));
     assert_eq!(cache.find(b"alice", 11, Duration::ZERO), None);
-    insert(Decision::refused(usage, None));
+    cache.insert(cache.denial(11, Decision::refused(usage, None)));
     cache.remember(b"alice", 2, ms(300));
     for costs in [11, 12] {
         let never = cache.find(b"alice", costs, Duration::ZERO).unwrap();
@@ -214,17 +189,12 @@ fn a_cost_that_can_never_fit_is_cached_for_a_second() {
 #[test]
 fn a_denial_holds_for_its_quota_alone_and_is_forgotten_for_all() {
     let cache = Cache::new(100);
-    let (sent, received, decision) = (cache.start, cache.start, refused(ms(100)));
     for quota in [1, 2] {
-        let denial = Denial { cost: Cost::ONE, decision, sent, received };
-        cache.denials.insert(
-            Denials::MAX_AGE,
-            cache.denials.ticket(b"alice"),
-            (&ALICE, &policy(quota)),
-            denial,
-        );
+        let (ticket, denial) = (cache.denials.ticket(b"alice"), cache.denial(1, refused(ms(100))));
+        cache.denials.insert(Denials::MAX_AGE, ticket, (&ALICE, &policy(quota)), denial);
     }
-    let find = |quota| cache.denials.find(b"alice", &policy(quota), Cost::ONE, sent, |_| None);
+    let find =
+        |quota| cache.denials.find(b"alice", &policy(quota), Cost::ONE, cache.start, |_| None);
     let held = || [1, 2, 3].map(|quota| find(quota).is_some());
     assert_eq!(held(), [true, true, false]);
     cache.denials.forget(b"alice");
@@ -243,24 +213,15 @@ fn a_long_wait_is_asked_about_again_after_a_second() {
 
 #[test]
 fn what_was_asked_before_a_refund_is_not_remembered_after_it() {
-    {
-        let cache = Cache::new(100);
-        let (sent, received, decision) = (cache.start, cache.start, refused(ms(100)));
-        let denial = Denial { cost: Cost::ONE, decision, sent, received };
-        let before = cache.denials.ticket(b"alice");
-        cache.remember(b"alice", 1, ms(100));
-        cache.denials.forget(b"alice");
-        assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
-        cache.denials.insert(Denials::MAX_AGE, before, (&ALICE, &policy(1)), denial);
-        assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
-        cache.denials.insert(
-            Denials::MAX_AGE,
-            cache.denials.ticket(b"alice"),
-            (&ALICE, &policy(1)),
-            denial,
-        );
-        assert!(cache.find(b"alice", 1, Duration::ZERO).is_some());
-    }
+    let cache = Cache::new(100);
+    let (before, denial) = (cache.denials.ticket(b"alice"), cache.denial(1, refused(ms(100))));
+    cache.insert(denial);
+    cache.denials.forget(b"alice");
+    assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
+    cache.denials.insert(Denials::MAX_AGE, before, (&ALICE, &policy(1)), denial);
+    assert_eq!(cache.find(b"alice", 1, Duration::ZERO), None);
+    cache.insert(denial);
+    assert!(cache.find(b"alice", 1, Duration::ZERO).is_some());
 }
 
 #[test]

@@ -21,8 +21,7 @@ use crate::{
         faults::{CallError, Fault, reported},
     },
     counters::Counters,
-    events::{Event, EventKind, Events},
-    observer::ObserverQueue,
+    events::{Event, EventKind, Events, ObserverQueue},
     outage_log::OutageLog,
 };
 

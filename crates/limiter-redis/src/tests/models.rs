@@ -17,7 +17,7 @@ use loom::{
 #[path = "../client/breaker.rs"]
 #[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's atomics")]
 mod breaker;
-#[path = "../local/denials.rs"]
+#[path = "../denials.rs"]
 #[expect(clippy::duplicate_mod, dead_code, reason = "once more, with the checker's lock")]
 mod denials;
 mod sync {

@@ -11,10 +11,7 @@ use std::{
 use fred::types::config::Server;
 use tokio::sync::Mutex;
 
-use super::{
-    map::Map,
-    member::{Member, Members, Slots},
-};
+use super::member::{Member, Members, SLOTS, Slots};
 use crate::client::{
     ScriptCall, ScriptReply,
     faults::{CallError, Fault},
@@ -206,5 +203,57 @@ impl<C: Connect> Cluster<C> {
 
     fn write(&self) -> RwLockWriteGuard<'_, Map<C::Node>> {
         self.map.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The node of each slot.
+struct Map<N> {
+    /// By slot, if a node serves it.
+    slots: Vec<Option<Arc<Member<N>>>>,
+    primaries: Vec<Arc<Member<N>>>,
+    /// That of [`Slots`], by which maps are compared.
+    epoch: u64,
+}
+
+// Derived, it would need nodes to have a default.
+impl<N> Default for Map<N> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), primaries: Vec::new(), epoch: 0 }
+    }
+}
+
+impl<N> Map<N> {
+    fn new(said: &Slots, member: impl Fn(&Server) -> Arc<Member<N>>) -> Self {
+        let mut map = Self { slots: vec![None; SLOTS], primaries: Vec::new(), epoch: said.epoch };
+        for range in &said.ranges {
+            let primary = member(&range.primary);
+            for slot in map.slots.get_mut(range.first..=range.last).unwrap_or_default() {
+                *slot = Some(Arc::clone(&primary));
+            }
+            if !map.primaries.iter().any(|known| Arc::ptr_eq(known, &primary)) {
+                map.primaries.push(primary);
+            }
+        }
+        map
+    }
+
+    /// Returns the primary with a number.
+    fn numbered(&self, number: usize) -> Option<Arc<Member<N>>> {
+        self.primaries.iter().find(|member| member.number == number).cloned()
+    }
+
+    fn primary(&self, slot: u16) -> Option<Arc<Member<N>>> {
+        self.slots.get(usize::from(slot))?.clone()
+    }
+
+    /// Records that another primary serves a slot.
+    fn moved(&mut self, slot: u16, to: &Arc<Member<N>>) {
+        if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
+            *slot = Some(Arc::clone(to));
+        }
+    }
+
+    fn primaries(&self) -> Vec<Arc<Member<N>>> {
+        self.primaries.clone()
     }
 }

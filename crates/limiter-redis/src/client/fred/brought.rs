@@ -10,7 +10,7 @@ use fred::{
 use limiter_core::{Error, ErrorKind};
 use tokio::runtime::Handle;
 
-use super::{command, reply::classify};
+use super::command::{self, classify};
 use crate::client::{
     ScriptCall, ScriptClient, ScriptReply,
     circuit_breaker::CircuitBreaker,

@@ -14,8 +14,7 @@ use fred::{
 use tokio::{runtime::Handle, time::timeout};
 
 use super::{
-    command,
-    reply::classify,
+    command::{self, classify},
     start::{self, NodeSettings, PATIENCE, RECONNECT_DELAY, Started},
 };
 use crate::client::{

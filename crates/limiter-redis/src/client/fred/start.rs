@@ -21,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{command::send, reply::why_unreachable};
+use super::command::{send, why_unreachable};
 use crate::client::{
     credentials::Provider,
     node::{Command, LastFailure},
