@@ -109,6 +109,8 @@ async fn an_error_of_a_file_says_what_is_wrong() {
 
     for (text, message) in [
         ("deadline_ms = 0", "invalid deadline 0ns: use 1ms to 60s"),
+        ("deadline_ms = 60001", "invalid deadline 60.001s: use 1ms to 60s"),
+        ("denial_cache = 16777217", "invalid denial cache of 16777217: use 0 to 16777216"),
         ("lease_keys = 0", "invalid number of 0 leased keys: use 1 to 16777216"),
         ("prefix = \"\"", "invalid key prefix \"\": use 1 to 64 bytes"),
         (
@@ -162,5 +164,19 @@ async fn the_secret_for_keys_is_a_text_or_a_file() {
         let error = settings.connect(policy()).await.err().unwrap();
         assert_eq!(error.kind(), ErrorKind::InvalidSetting);
         assert!(error.to_string().contains(message), "{message}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_of_other_families_is_refused() {
+    let url = server().await;
+    let limiter = RedisLimiter::builder(policy()).connect(&url).await.unwrap();
+    assert!(
+        limiter.with_policy(&Policy::parse("queue", "5/s by leaky-queue depth 3").unwrap()).is_ok()
+    );
+    for text in ["5/s by fixed-window", "5/s by sliding-log"] {
+        let error = limiter.with_policy(&Policy::parse("other", text).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSetting);
+        assert!(error.to_string().starts_with("invalid policy \"other\": "), "{error}");
     }
 }

@@ -6,12 +6,10 @@
 mod file;
 mod redaction;
 mod same_names;
-mod settings;
 
 use std::io;
 
-use limiter_core::{Policy, Quota};
-use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with};
+use limiter_redis::{ConnectOptions, Connection, connect_with};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
@@ -40,11 +38,6 @@ async fn answer(stream: TcpStream) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Returns a builder of a limiter of `limit` permits a day.
-fn builder(limit: u64) -> Builder {
-    RedisLimiter::builder(Policy::gcra("test", Quota::per_day(limit)))
 }
 
 /// Returns a connection on the test's own runtime, so that the test's log has its lines.
