@@ -29,22 +29,6 @@ fn seconds(seconds: u64) -> Timestamp {
     Timestamp::from_nanos(seconds * 1_000_000_000)
 }
 
-/// Replacing 10/h by 1000/h once returned `Ok` and reported 1000/h, and enforced 10/h.
-#[test]
-fn an_upgrade_takes_effect_at_once() {
-    for (algorithm, left) in [("gcra", 500), ("fixed-window", 995), ("sliding-log", 995)] {
-        let (slow, _) = limiter(&format!("10/h by {algorithm}"));
-        assert!(slow.check_n("key", Cost::of(5)).is_admitted());
-        let policy = format!("1000/h by {algorithm}");
-        let fast = with(&slow, "test", &policy);
-        assert_eq!(fast.policy(), &parse("test", &policy));
-        assert!(fast.check_n("key", Cost::of(left)).is_admitted(), "{algorithm}");
-        assert!(!fast.check("key").is_admitted(), "{algorithm}");
-        assert_eq!(fast.check("key").burst(), 1_000);
-        assert_eq!(slow.policy(), &parse("test", &format!("10/h by {algorithm}")));
-    }
-}
-
 /// A tier has a name of its own, and the limit that has the limiter's name had another state under it.
 #[test]
 fn a_tier_shares_the_limit_that_has_the_limiters_name() {
@@ -117,29 +101,6 @@ fn several_limits_take_turns_with_limits_of_the_same_names() {
     let only = Policy::all_of("several", [parse("only", "100/h")]).unwrap();
     assert!(single.with_policy(&only).is_ok());
     assert!(single.with_policy(&swapped).is_err());
-}
-
-/// A window that was reserved was once moved into the present, and the present one, which was full,
-/// forgotten: by any other policy, even by an equal one.
-#[test]
-fn another_policy_leaves_reservations_where_they_are() {
-    for algorithm in of_one_span() {
-        let policy = |permits: u64| format!("{permits}/min by {algorithm}");
-        let (mut limiter, clock) = limiter(&policy(10));
-        let mut admitted = 0;
-        for round in 0..20 {
-            while limiter.check("key").is_admitted() {
-                admitted += 1;
-            }
-            let cost = Cost::of(1 + round % 10);
-            if let Some(receipt) = limiter.reserve("key", cost, 3_600 * SECOND).into_receipt() {
-                limiter.refund(receipt.keep(round % 2));
-            }
-            clock.advance(Duration::from_millis(1));
-            limiter = with(&limiter, "test", &policy(10 + round % 2));
-        }
-        assert!(admitted <= 12, "{admitted} admitted in 20 ms by 11/min by {algorithm}");
-    }
 }
 
 /// Windows were once aligned to the moment at which the limiter was made, and drifted from the wall

@@ -81,27 +81,12 @@ fn of_two_demands_for_one_state_the_second_sees_the_first() {
         limiter.reset("key");
     }
     let (log, _) = memory("3/h by sliding-log");
+    let all = [(); 2].map(|()| log.demand("key", Cost::of(u64::MAX)));
+    assert!(!MemoryLimiter::decide(&all).is_admitted());
     let demands = [log.demand("key", Cost::of(2)), log.demand("key", Cost::of(2))];
     let refused = MemoryLimiter::decide(&demands);
     let refusing: Vec<_> = refused.refusing().map(|(index, _)| index).collect();
     assert_eq!((refusing, log.peek("key").remaining()), (vec![1], 3));
-}
-
-#[test]
-fn demands_in_memory_are_refunded_by_their_receipts() {
-    let (users, _) = memory("10/h");
-    let tenants = users.sibling(&policy("tenant", "5/h by fixed-window"));
-    let decided = MemoryLimiter::decide(&[
-        users.demand("alice", Cost::of(4)),
-        tenants.demand("acme", Cost::of(3)),
-        tenants.demand("other", Cost::ONE).without_receipt(),
-    ]);
-    let receipts: Vec<_> = decided.into_receipts().collect();
-    assert_eq!(receipts.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1]);
-    let limiters = [&users, &tenants];
-    let back = receipts.into_iter().map(|(index, receipt)| limiters[index].refund(receipt));
-    assert_eq!(back.collect::<Vec<_>>(), [4, 3]);
-    assert_eq!(tenants.peek("other").remaining(), 4);
 }
 
 #[test]
@@ -149,30 +134,6 @@ fn demands_under_two_policies_for_one_key_are_charged_in_turn() {
     assert!(now(&[one(&strict, "a"), one(&longer, "a")]).is_admitted());
     // Another span is another state.
     assert_eq!((strict.peek("a").remaining(), longer.peek("a").remaining()), (9, 19));
-}
-
-#[test]
-fn demands_for_one_key_add_up() {
-    for algorithm in algorithms() {
-        let (limiter, _) = memory(&format!("4/h by {algorithm}"));
-        let demand = |cost| Demand::new(&limiter, "a", Cost::of(cost));
-        let asks = |cost| Demand::only_ask(&limiter, "a", Cost::of(cost));
-        assert!(!now(&[demand(2), demand(3)]).is_admitted(), "{algorithm}");
-        assert!(!now(&[demand(u64::MAX), demand(u64::MAX)]).is_admitted(), "{algorithm}");
-        // What is asked has to fit beside what is charged.
-        for list in [[demand(2), asks(3)], [asks(3), demand(2)], [asks(2), asks(3)]] {
-            assert!(!now(&list).is_admitted(), "{algorithm}");
-        }
-        assert_eq!(limiter.peek("a").remaining(), 4, "{algorithm}");
-        let joint = now(&[asks(2), demand(1), demand(1)]);
-        assert!(joint.is_admitted(), "{algorithm}");
-        assert_eq!(joint.decision(0), joint.decision(2));
-        assert_eq!(limiter.peek("a").remaining(), 2, "only two were charged by {algorithm}");
-        let receipts: Vec<_> = joint.into_receipts().collect();
-        assert_eq!((receipts.len(), receipts[0].0, receipts[0].1.permits()), (1, 0, 2));
-        assert_eq!(limiter.refund(receipts.into_iter().next().unwrap().1), 2);
-        assert_eq!(limiter.peek("a").remaining(), 4, "{algorithm}");
-    }
 }
 
 #[test]

@@ -17,7 +17,7 @@
 //! | a refund moves what is reserved behind it | `a_refund_leaves_what_was_reserved_behind_at_its_moment` |
 //! | by another quota of the span | `a_refund_leaves_what_another_quota_has_reserved_behind_it` |
 //! | a refund gives back more than a span | `a_refund_of_more_than_a_burst_keeps_what_is_reserved_behind_it` |
-//! | a reservation comes back in parts | `a_reservation_is_refunded_whole_or_not_at_all_before_its_time` |
+//! | a reservation comes back in parts | `the_transition_follows_the_model` |
 //! | a receipt outlives a replaced debt | `a_receipt_from_before_a_debt_was_replaced_gives_back_nothing` |
 //! | the newest quota begins a new count | `windows_keep_their_counts_when_the_quota_changes` |
 //! | a count is clamped to the own limit | `counters_in_turn_count_what_the_other_one_took` |

@@ -2,55 +2,7 @@
 
 use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
 
-use super::{Crowd, cost, evenly, every_kind, keyed, ms, single};
-
-#[test]
-fn a_refund_admits_the_first_earlier() {
-    let (limiter, clock) = keyed(evenly(10));
-    let taken = limiter.reserve("key", Cost::ONE, ms(0)).into_receipt().unwrap();
-    let mut crowd = Crowd::new(&clock);
-    for _ in 0..2 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
-    assert_eq!(limiter.check("key").retry_after(), Some(ms(300)));
-    assert_eq!(limiter.refund(taken), 1);
-    assert_eq!(limiter.check("key").retry_after(), Some(ms(200)));
-    crowd.run();
-    assert_eq!(crowd.admitted, [(0, ms(0)), (1, ms(100))]);
-}
-
-#[test]
-fn a_refund_that_is_not_enough_admits_the_first_as_early_as_it_fits() {
-    let policy = Policy::gcra("test", Quota::per_second(10));
-    let (limiter, clock) = single(policy);
-    let taken = limiter.reserve("key", cost(10), ms(0)).into_receipt().unwrap();
-    let mut crowd = Crowd::new(&clock);
-    crowd.join(limiter.acquire("key", cost(10), None));
-    crowd.settle();
-    assert_eq!(limiter.check_n("key", Cost::ONE).retry_after(), Some(ms(1_100)));
-    limiter.refund(taken.keep(6));
-    assert_eq!(limiter.check_n("key", Cost::ONE).retry_after(), Some(ms(700)));
-    crowd.run();
-    assert_eq!(crowd.admitted, [(0, ms(600))]);
-}
-
-#[test]
-fn a_charge_makes_waiters_wait_longer() {
-    let (limiter, clock) = keyed(evenly(10));
-    assert!(limiter.check("key").is_admitted());
-    let mut crowd = Crowd::new(&clock);
-    for _ in 0..2 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
-    crowd.settle();
-    // Nothing is left behind the waiters.
-    let refused = limiter.take_up_to("key", cost(5));
-    assert_eq!((refused.permits(), refused.decision().retry_after()), (0, Some(ms(300))));
-    assert_eq!(limiter.charge("key", cost(5)).permits(), 5);
-    assert_eq!(limiter.check("key").retry_after(), Some(ms(800)));
-    crowd.run();
-    assert_eq!(crowd.admitted, [(0, ms(600)), (1, ms(700))]);
-}
+use super::{Crowd, evenly, every_kind, keyed, ms, single};
 
 #[test]
 fn a_charge_refuses_a_waiter_that_is_due_after_its_deadline_by_then() {
@@ -63,41 +15,6 @@ fn a_charge_refuses_a_waiter_that_is_due_after_its_deadline_by_then() {
     crowd.run();
     assert_eq!((crowd.admitted.len(), crowd.refused), (0, vec![(0, ms(0))]));
     assert_eq!(limiter.check("key").retry_after(), Some(ms(200)));
-}
-
-#[test]
-fn a_reset_admits_all_that_fit() {
-    for policy in every_kind() {
-        let (limiter, clock) = keyed(policy.clone());
-        let mut crowd = Crowd::new(&clock);
-        while crowd.admitted.len() == crowd.tasks.len() {
-            crowd.join(limiter.acquire("key", Cost::ONE, None));
-        }
-        let admitted = crowd.admitted.len();
-        for _ in 0..10 {
-            crowd.join(limiter.acquire("key", Cost::ONE, None));
-        }
-        limiter.reset("other");
-        crowd.settle();
-        assert_eq!(crowd.admitted.len(), admitted, "{policy:?}");
-        limiter.reset("key");
-        crowd.settle();
-        assert_eq!(crowd.admitted.len(), 2 * admitted, "{policy:?}");
-        crowd.run();
-        assert_eq!(crowd.order(), (0..admitted + 11).collect::<Vec<_>>(), "{policy:?}");
-    }
-}
-
-#[test]
-fn after_a_reset_waiters_that_do_not_fit_are_admitted_at_the_rate() {
-    let (limiter, clock) = single(evenly(10));
-    let mut crowd = Crowd::new(&clock);
-    for _ in 0..3 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
-    limiter.reset("key");
-    crowd.run();
-    assert_eq!(crowd.admitted, [(0, ms(0)), (1, ms(0)), (2, ms(100))]);
 }
 
 /// A reload swaps the handle; waiters keep the policy that they asked under.

@@ -9,7 +9,7 @@ use limiter_core::{
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
-use super::{Crowd, Keyed, cost, keyed, ms};
+use super::{Crowd, Keyed, cost, every_kind_of, keyed, ms};
 
 /// The whole log was copied under the locks of its key: 16 MB for 1,000,000 permits.
 #[test]
@@ -46,12 +46,33 @@ fn a_forecast_copies_the_part_of_a_log_that_waiters_ask_for() {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Check { policy: usize, cost: u64 },
-    Charge { cost: u64 },
-    Refund { receipt: usize },
-    Join { policy: usize, cost: u64 },
-    Leave { place: usize },
-    Advance { millis: u64 },
+    Check {
+        policy: usize,
+        cost: u64,
+    },
+    Charge {
+        cost: u64,
+    },
+    Refund {
+        receipt: usize,
+    },
+    Join {
+        policy: usize,
+        cost: u64,
+    },
+    Leave {
+        place: usize,
+    },
+    Reserve {
+        cost: u64,
+        millis: u64,
+    },
+    Reset,
+    /// Polls the waiters that were woken.
+    Poll,
+    Advance {
+        millis: u64,
+    },
 }
 
 /// `other` is how often a request is under the second policy.
@@ -65,6 +86,9 @@ fn steps(other: f64) -> impl Strategy<Value = Vec<Step>> {
         4 => (policy(), 1_u64..=4).prop_map(|(policy, cost)| Step::Join { policy, cost }),
         1 => (5_u64..=20).prop_map(|cost| Step::Join { policy: 0, cost }),
         2 => any::<usize>().prop_map(|place| Step::Leave { place }),
+        1 => (1_u64..=4, 0_u64..200).prop_map(|(cost, millis)| Step::Reserve { cost, millis }),
+        1 => Just(Step::Reset),
+        2 => Just(Step::Poll),
         5 => (0_u64..40).prop_map(|millis| Step::Advance { millis }),
         1 => Just(Step::Advance { millis: 400 }),
     ];
@@ -82,6 +106,8 @@ struct Twins {
     states: Vec<State>,
     at: Timestamp,
     waiting: VecDeque<Waiter>,
+    /// Who has a permit, whether or not it was polled since.
+    admitted: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -105,6 +131,7 @@ impl Twins {
             policies,
             at: Timestamp::ZERO,
             waiting: VecDeque::new(),
+            admitted: Vec::new(),
         }
     }
 
@@ -128,12 +155,13 @@ impl Twins {
     fn settle(&mut self) {
         let now = self.clock.now();
         while let Some(first) = self.waiting.front() {
-            let mut states = self.states.clone();
+            let (index, mut states) = (first.index, self.states.clone());
             let due = self.charge(&mut states, self.at, first.policy, first.permits).unwrap();
             if due > now {
                 break;
             }
             (self.states, self.at) = (states, due);
+            self.admitted.push(index);
             self.waiting.pop_front();
         }
         self.at = now;
@@ -158,6 +186,33 @@ impl Twins {
             assert!(!decision.is_admitted(), "{decision:?}, {wait:?}");
             assert_eq!(decision.retry_after(), wait, "{permits} permits");
         }
+    }
+
+    /// Compares a deadline: a longer wait is refused at once, and one that ends by then is not.
+    fn assert_deadline(&mut self, permits: u64) {
+        let wait = self.wait(0, permits);
+        let acquire = |within| self.handles[0].acquire("key", cost(permits), within);
+        let refused = self.crowd.refused.len();
+        let Some(wait) = wait else {
+            self.crowd.join(acquire(None));
+            return assert_eq!(self.crowd.refused.len(), refused + 1, "{permits} never fit");
+        };
+        if !wait.is_zero() {
+            self.crowd.join(acquire(Some(wait - Duration::from_nanos(1))));
+            assert_eq!(self.crowd.refused.len(), refused + 1, "{permits} within {wait:?}");
+            let joined = self.crowd.join(acquire(Some(wait)));
+            assert!(self.crowd.tasks[joined].acquire.is_some(), "{permits} after {wait:?}");
+            self.crowd.leave(joined);
+        }
+    }
+
+    /// Polls the waiters that were woken, among which are all that have a permit.
+    fn poll(&mut self) {
+        self.crowd.settle();
+        let mut admitted = self.crowd.order();
+        admitted.sort_unstable();
+        self.admitted.sort_unstable();
+        assert_eq!(admitted, self.admitted);
     }
 
     /// Runs an operation on the states as they are.
@@ -200,6 +255,7 @@ impl Twins {
                     let mut states = self.states.clone();
                     self.charge(&mut states, self.at, policy, permits);
                     self.states = states;
+                    self.admitted.push(index);
                 } else if wait.is_some() {
                     self.waiting.push_back(Waiter { index, policy, permits });
                 }
@@ -210,6 +266,23 @@ impl Twins {
                     self.crowd.leave(left.index);
                 }
             }
+            Step::Reserve { cost: permits, millis } => {
+                let wait = self.wait(0, permits);
+                let reserved = self.handles[0].reserve("key", cost(permits), ms(millis));
+                if self.waiting.is_empty() {
+                    let delay = wait.filter(|wait| *wait <= ms(millis));
+                    let _ = self.now(0, |states| states.take(cost(permits), ms(millis)));
+                    assert!(reserved.delay() == delay || delay > reserved.delay(), "{reserved:?}");
+                } else {
+                    assert_eq!((reserved.delay(), reserved.decision().retry_after()), (None, wait));
+                }
+            }
+            Step::Reset => {
+                self.handles[0].reset("key");
+                self.states.fill(State::Fresh);
+                self.receipts.clear();
+            }
+            Step::Poll => self.poll(),
             Step::Advance { millis } => self.clock.advance(ms(millis)),
         }
         self.settle();
@@ -218,14 +291,15 @@ impl Twins {
     }
 }
 
-fn assert_waits_are_those_of_the_whole_state(policies: [&[&str]; 2], steps: &[Step]) {
-    let policies = policies.map(|limits| {
-        if let [limit] = limits {
-            return Policy::parse("test", limit).unwrap();
-        }
-        let limits = limits.iter().map(|limit| Policy::parse(limit, limit).unwrap());
-        Policy::all_of("test", limits).unwrap()
-    });
+fn policy(limits: &[&str]) -> Policy {
+    if let [limit] = limits {
+        return Policy::parse("test", limit).unwrap();
+    }
+    let limits = limits.iter().map(|limit| Policy::parse(limit, limit).unwrap());
+    Policy::all_of("test", limits).unwrap()
+}
+
+fn assert_waits_are_those_of_the_whole_state(policies: [Policy; 2], steps: &[Step]) {
     let mut twins = Twins::new(policies);
     for step in steps {
         twins.run(*step);
@@ -234,8 +308,10 @@ fn assert_waits_are_those_of_the_whole_state(policies: [&[&str]; 2], steps: &[St
         for &permits in asked {
             let decision = Store::preview(&twins.handles[0], &Key::from("key"), cost(permits));
             twins.assert_decision(0, permits, decision.unwrap());
+            twins.assert_deadline(permits);
         }
     }
+    twins.poll();
 }
 
 proptest! {
@@ -247,7 +323,14 @@ proptest! {
             &["60/s by sliding-log", "150/3s by sliding-log", "40/s by gcra"],
             &["100/s by sub-windows 5 slots"],
         ] {
-            assert_waits_are_those_of_the_whole_state([limits, limits], &steps);
+            assert_waits_are_those_of_the_whole_state([policy(limits), policy(limits)], &steps);
+        }
+    }
+
+    #[test]
+    fn waits_behind_waiters_are_those_by_the_whole_state_of_every_kind(steps in steps(0.0)) {
+        for policy in every_kind_of(Quota::per_second(60)) {
+            assert_waits_are_those_of_the_whole_state([policy.clone(), policy], &steps);
         }
     }
 
@@ -257,7 +340,7 @@ proptest! {
             [&["100/s by sliding-log"][..], &["50/s by sliding-log"]],
             [&["50/s by sliding-log"], &["100/s by sliding-log"]],
         ] {
-            assert_waits_are_those_of_the_whole_state(policies, &steps);
+            assert_waits_are_those_of_the_whole_state(policies.map(policy), &steps);
         }
     }
 }

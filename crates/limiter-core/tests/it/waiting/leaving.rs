@@ -1,78 +1,8 @@
 //! Waiters that give up.
 
-use limiter_core::{Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Reservation};
+use limiter_core::{Clock, Cost, ManualClock, MemoryLimiter};
 
 use super::{Crowd, cost, evenly, every_kind, keyed, ms, single};
-
-const TASKS: u64 = 40;
-
-/// Lets forty wait, of which `leaves` leave when the second of those has become the first.
-fn run<F: Future<Output = Reservation> + 'static>(
-    acquire: impl Fn(Cost) -> F,
-    clock: &ManualClock,
-    comes: impl Fn(u64) -> bool,
-    leaves: impl Fn(u64) -> bool,
-) -> Crowd {
-    let mut crowd = Crowd::new(clock);
-    for index in 0..TASKS {
-        // Waiters that never poll have a number all the same.
-        let index = crowd.join(acquire(cost(1 + index % 3)));
-        if !comes(index as u64) {
-            crowd.leave(index);
-        }
-    }
-    crowd.run_until(ms(1_100));
-    for index in (0..TASKS).filter(|index| leaves(*index)) {
-        crowd.leave(usize::try_from(index).unwrap());
-    }
-    crowd.run();
-    crowd
-}
-
-#[test]
-fn waiters_that_stay_wait_as_if_those_that_leave_had_never_joined() {
-    for policy in every_kind() {
-        let name = format!("{policy:?}");
-        // By the time half of them leave, some were admitted; the first who waits stays.
-        let (limiter, clock) = keyed(policy.clone());
-        let all = run(|cost| limiter.acquire("key", cost, None), &clock, |_| true, |_| false);
-        let admitted = all.admitted.iter().filter(|(_, at)| *at <= ms(1_100)).count() as u64;
-        assert!(admitted > 0 && admitted + 10 < TASKS, "{name}: {admitted} at first");
-        let leaver = |index| index > admitted && index % 2 == 0;
-
-        let (limiter, clock) = keyed(policy.clone());
-        let with = run(|cost| limiter.acquire("key", cost, None), &clock, |_| true, leaver);
-        let (limiter, clock) = keyed(policy);
-        let without = run(
-            |cost| limiter.acquire("key", cost, None),
-            &clock,
-            |index| !leaver(index),
-            |_| false,
-        );
-        assert_eq!(with.admitted, without.admitted, "{name}");
-        assert!(with.admitted.is_sorted_by_key(|(index, _)| *index), "{name}");
-    }
-}
-
-#[test]
-fn a_first_waiter_that_leaves_makes_way_at_once() {
-    let policy = Policy::gcra("test", Quota::per_second(3));
-    let (limiter, clock) = keyed(policy);
-    assert!(limiter.check_n("key", cost(2)).is_admitted());
-    let mut crowd = Crowd::new(&clock);
-    let large = crowd.join(limiter.acquire("key", cost(3), None));
-    let small = crowd.join(limiter.acquire("key", Cost::ONE, None));
-    let next = crowd.join(limiter.acquire("key", Cost::ONE, None));
-    assert_eq!(crowd.admitted, []);
-
-    crowd.leave(large);
-    crowd.settle();
-    assert_eq!(crowd.admitted, [(small, ms(0))]);
-    crowd.run();
-    assert_eq!(crowd.order(), [small, next]);
-    let third = std::time::Duration::from_nanos(333_333_334);
-    assert_eq!(crowd.admitted[1].1, third);
-}
 
 #[test]
 fn permits_of_a_granted_waiter_that_leaves_are_returned() {
