@@ -21,7 +21,8 @@ use limiter_tower::{
 use tower::{Layer, service_fn};
 
 use crate::{
-    Body, header, hello, limiter_of, poll_once, request_from, send, statuses, store::Store,
+    Body, header, hello, limiter_of, poll_once, request_from, send, statuses, store::Store, text,
+    with,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -43,10 +44,7 @@ async fn named(request: Request<Body>) -> Result<Response<Body>, Infallible> {
 }
 
 fn request_for(status: u16) -> Request<Body> {
-    let mut request = request_from("192.0.2.1");
-    let value = status.to_string().parse().unwrap();
-    request.headers_mut().insert(HeaderName::from_static("x-status"), value);
-    request
+    with(request_from("192.0.2.1"), "x-status", &status.to_string())
 }
 
 #[tokio::test]
@@ -87,8 +85,7 @@ async fn a_blocked_key_charges_no_other_rule_and_is_reported() {
     assert_eq!(statuses(&service, 5).await, [429; 5]);
     assert_eq!(all.peek(&"all".into()).await.unwrap().remaining(), 99);
     let refused = send(&service, request_from("192.0.2.1")).await;
-    let body = http_body_util::BodyExt::collect(refused.into_body()).await.unwrap().to_bytes();
-    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let problem: serde_json::Value = serde_json::from_str(&text(refused).await).unwrap();
     assert!(problem["type"].as_str().unwrap().ends_with("#abnormal-usage-detected"), "{problem}");
     assert_eq!(problem["retry-after"], 300);
     assert_eq!(problem["violated-policies"], serde_json::json!(["api"]));

@@ -17,7 +17,7 @@ use limiter_tower::{
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use crate::{Body, limiter, request_from};
+use crate::{Body, limiter, request_from, text};
 
 fn one() -> RateLimitLayer {
     RateLimitLayer::new(limiter(Quota::per_hour(1)).0, ClientIp::peer())
@@ -36,8 +36,7 @@ where
         let request = request_from("192.0.2.1").map(axum::body::Body::new);
         let response = service.ready().await.unwrap().call(request).await.unwrap();
         assert_eq!(response.status(), status);
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        texts.push(String::from_utf8(bytes.into()).unwrap());
+        texts.push(text(response).await);
     }
     texts.try_into().unwrap()
 }

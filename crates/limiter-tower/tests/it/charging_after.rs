@@ -3,23 +3,24 @@
 use std::{convert::Infallible, sync::Arc};
 
 use http::{Request, Response};
-use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_core::{Cost, Policy};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{Rule, observe::Decisions, rule::Keep, settle::ResponseHead};
 use tokio::sync::Semaphore;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::{
-    Body, for_all, header, hello, layer_of, limiter_of, poll_once, request_from, send, statuses,
+    Body, Memory, for_all, header, hello, hourly, layer_of, limiter_of, poll_once, request_from,
+    send, sent, statuses, with,
 };
 
 const LIMIT: u64 = 3;
 
-fn login() -> MemoryLimiter<ManualClock> {
-    limiter_of(Policy::gcra("login", Quota::per_hour(LIMIT))).0
+fn login() -> Memory {
+    hourly("login", LIMIT)
 }
 
-fn used(limiter: &MemoryLimiter<ManualClock>) -> u64 {
+fn used(limiter: &Memory) -> u64 {
     limiter.peek("all").used()
 }
 
@@ -34,9 +35,7 @@ async fn respond(request: Request<Body>) -> Result<Response<Body>, Infallible> {
 }
 
 fn wrong() -> Request<Body> {
-    let mut request = request_from("192.0.2.1");
-    request.headers_mut().insert("wrong", "yes".parse().unwrap());
-    request
+    with(request_from("192.0.2.1"), "wrong", "yes")
 }
 
 #[tokio::test]
@@ -46,11 +45,8 @@ async fn it_asks_before_and_charges_by_the_outcome() {
     let service = service.layer(service_fn(respond));
     assert_eq!(statuses(&service, 20).await, [200; 20]);
     assert_eq!(used(&limiter), 0);
-    let mut failed = Vec::new();
-    for _ in 0..5 {
-        failed.push(send(&service, wrong()).await.status().as_u16());
-    }
-    assert_eq!(failed, [401, 401, 401, 429, 429]);
+    let wrong = (0..5).map(|_| wrong());
+    assert_eq!(sent(&service, wrong).await, [401, 401, 401, 429, 429]);
     assert_eq!(used(&limiter), LIMIT);
     // Those that would be free are refused as well.
     assert_eq!(statuses(&service, 1).await, [429]);

@@ -21,6 +21,7 @@ use crate::{
     by_address,
     dialect_choices::{EACH, name},
     for_all, header, hello, layer_of, limiter, limiter_of, nested, per_address, request_from, send,
+    text,
 };
 
 const X_DELTA: Headers = Headers::XRateLimit(Reset::Delta);
@@ -194,8 +195,7 @@ async fn disclosure_decides_what_clients_see() {
         assert_eq!(header(refusal.headers(), "retry-after"), retry_after, "{disclosure:?}");
         assert_eq!(header(refusal.headers(), "ratelimit").is_some(), has_policy);
         assert_eq!(header(refusal.headers(), "cache-control"), Some("no-store"));
-        let body = http_body_util::BodyExt::collect(refusal.into_body()).await.unwrap().to_bytes();
-        let body = String::from_utf8(body.to_vec()).unwrap();
+        let body = text(refusal).await;
         assert_eq!(body.contains("default"), has_policy, "{body}");
     }
 }

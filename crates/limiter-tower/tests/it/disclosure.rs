@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, header::CONTENT_TYPE};
+use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use limiter_core::{Cost, Policy, Quota};
 use limiter_tower::{
@@ -11,7 +11,10 @@ use limiter_tower::{
 };
 use tower::{Layer, service_fn};
 
-use crate::{Body, by_address, for_all, header, hello, layer_of, limiter_of, request_from, send};
+use crate::{
+    Body, by_address, for_all, grpc_call, header, hello, hourly, layer_of, limiter_of,
+    request_from, request_to, send, text,
+};
 
 /// Returns what a client receives that is refused by an undisclosed limit: because it is used up, or because the cost
 /// never fits.
@@ -21,7 +24,7 @@ async fn refusals(
 ) -> [(u16, HeaderMap, Bytes); 2] {
     let mut refusals = Vec::new();
     for cost in [1, 2] {
-        let rule = by_address(limiter_of(Policy::gcra("default", Quota::per_hour(1))).0);
+        let rule = by_address(hourly("default", 1));
         let rule = rule.cost(move |_| Cost::of(cost)).disclose(Disclosure::None);
         let layer = configure(layer_of([rule]));
         let service = layer.layer(service_fn(hello));
@@ -50,13 +53,8 @@ async fn an_undisclosed_limit_does_not_report_that_a_cost_never_fits() {
     assert_eq!(never.2, body);
     assert_eq!(used_up, never);
 
-    let call = || {
-        let mut request = request();
-        *request.method_mut() = http::Method::POST;
-        request.headers_mut().insert(CONTENT_TYPE, "application/grpc".parse().unwrap());
-        request
-    };
-    let [used_up, never] = refusals(|layer| layer.answers(Answers::new().grpc()), call).await;
+    let grpc = |layer: RateLimitLayer| layer.answers(Answers::new().grpc());
+    let [used_up, never] = refusals(grpc, grpc_call).await;
     assert_eq!(header(&never.1, "grpc-status"), Some("8"));
     assert_eq!(header(&never.1, "grpc-message"), Some("rate limit exceeded"));
     assert_eq!(header(&never.1, "grpc-retry-pushback-ms"), None);
@@ -69,7 +67,7 @@ async fn an_undisclosed_limit_does_not_report_that_a_cost_never_fits() {
 async fn an_undisclosed_limit_does_not_report_it_beside_another() {
     let layer = |never: bool| {
         let secret = for_all(limiter_of(Policy::gcra("secret", Quota::per_day(1))).0);
-        let public = by_address(limiter_of(Policy::gcra("public", Quota::per_hour(1))).0);
+        let public = by_address(hourly("public", 1));
         let cost = move |head: limiter_tower::key::Head<'_>| match head.path() {
             "/again" if never => Cost::of(2),
             _ => Cost::ONE,
@@ -81,9 +79,7 @@ async fn an_undisclosed_limit_does_not_report_it_beside_another() {
     for never in [false, true] {
         let service = layer(never).layer(service_fn(hello));
         assert_eq!(send(&service, request()).await.status(), 200);
-        let mut again = request();
-        *again.uri_mut() = "/again".parse().unwrap();
-        let (parts, body) = send(&service, again).await.into_parts();
+        let (parts, body) = send(&service, request_to("/again")).await.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         assert_eq!(header(&parts.headers, "retry-after"), Some("3600"));
         assert_eq!(header(&parts.headers, "ratelimit"), Some("\"public\";r=0;t=3600"));
@@ -96,20 +92,19 @@ async fn an_undisclosed_limit_does_not_report_it_beside_another() {
 /// Only when to retry: that a retry never helps is part of it.
 #[tokio::test]
 async fn a_limit_that_discloses_its_waits_reports_that_a_cost_never_fits() {
-    let rule = by_address(limiter_of(Policy::gcra("default", Quota::per_hour(1))).0);
+    let rule = by_address(hourly("default", 1));
     let rule = rule.cost(|_| Cost::of(2)).disclose(Disclosure::RetryAfterOnly);
     let service = layer_of([rule]).layer(service_fn(hello));
     let refusal = send(&service, request()).await;
     assert_eq!(header(refusal.headers(), "ratelimit"), None);
-    let body = refusal.into_body().collect().await.unwrap().to_bytes();
-    assert_eq!(body, "the request costs more than the rate limit can admit\n");
+    assert_eq!(text(refusal).await, "the request costs more than the rate limit can admit\n");
 }
 
 /// The service learns the waits that clients don't.
 #[tokio::test]
 async fn decisions_of_undisclosed_limits_have_their_waits() {
     let rules = [
-        by_address(limiter_of(Policy::gcra("hourly", Quota::per_hour(1))).0),
+        by_address(hourly("hourly", 1)),
         for_all(limiter_of(Policy::gcra("daily", Quota::per_day(1))).0),
     ];
     for disclosures in [

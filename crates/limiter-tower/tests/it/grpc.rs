@@ -108,19 +108,6 @@ async fn a_client_streaming_call_is_refused_before_its_stream_ends() {
 }
 
 #[tokio::test]
-async fn a_call_is_admitted_after_the_delay_of_its_refusal() {
-    let (layer, clock) = layer();
-    let mut client = HealthClient::new(connect(serve(layer)).await);
-    client.check(HealthCheckRequest::default()).await.unwrap();
-    let status = client.check(HealthCheckRequest::default()).await.unwrap_err();
-    let delay = status.get_details_retry_info().unwrap().retry_delay.unwrap();
-    clock.advance(delay - Duration::from_nanos(1));
-    client.check(HealthCheckRequest::default()).await.unwrap_err();
-    clock.advance(Duration::from_nanos(1));
-    client.check(HealthCheckRequest::default()).await.unwrap();
-}
-
-#[tokio::test]
 async fn peers_have_separate_budgets() {
     let (layer, _clock) = layer();
     let server = serve(layer);
@@ -130,16 +117,6 @@ async fn peers_have_separate_budgets() {
         client.check(HealthCheckRequest::default()).await.unwrap();
         assert_refused(&client.check(HealthCheckRequest::default()).await.unwrap_err());
     }
-}
-
-#[tokio::test]
-async fn http_and_grpc_share_one_budget() {
-    let (layer, _clock) = layer();
-    let server = serve(layer);
-    let mut client = HealthClient::new(connect(server).await);
-    client.check(HealthCheckRequest::default()).await.unwrap();
-    let response = fetch(server, "GET / HTTP/1.1").await;
-    assert!(response.starts_with("HTTP/1.1 429 "), "{response}");
 }
 
 #[tokio::test]

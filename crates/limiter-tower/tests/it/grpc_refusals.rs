@@ -52,83 +52,59 @@ async fn status(layer: &RateLimitLayer) -> Status {
     Status::from_header_map(response.headers()).unwrap()
 }
 
-fn pushback(status: &Status) -> Option<&str> {
-    status.metadata().get("grpc-retry-pushback-ms").map(|value| value.to_str().unwrap())
-}
+/// What a client reads: the code, the message, the pushback, and the delay and the policy of the details.
+type Row = (Code, &'static str, Option<&'static str>, Option<u64>, Option<&'static str>);
 
 #[tokio::test]
-async fn a_used_up_quota_is_resource_exhausted_and_names_its_policy() {
-    let layer = layer(FixedKey::new("all"));
-    assert_eq!(call(&layer).await.headers().get("grpc-status"), None);
-    let status = status(&layer).await;
-    assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, "rate limit exceeded"));
-    assert_eq!(pushback(&status), Some("60000"));
-    let details = status.check_error_details().unwrap();
-    assert_eq!(details.retry_info().unwrap().retry_delay, Some(Duration::from_secs(60)));
-    assert_eq!(details.quota_failure().unwrap().violations.first().unwrap().subject, "default");
-}
-
-#[tokio::test]
-async fn a_cost_that_never_fits_is_resource_exhausted_and_asks_for_no_retry() {
-    let status = status(
-        &RateLimitLayer::all([rule(FixedKey::new("all")).cost(|_| Cost::of(2))])
-            .answers(Answers::new().grpc()),
-    )
-    .await;
-    assert_eq!(status.code(), Code::ResourceExhausted);
-    assert_eq!(status.message(), "the request costs more than the rate limit can admit");
-    assert_eq!(pushback(&status), Some("-1"));
-    assert!(status.check_error_details().unwrap().retry_info().is_none());
-}
-
-#[tokio::test]
-async fn a_key_that_the_client_has_not_sent_is_an_invalid_argument() {
-    let key = HeaderKey::new(HeaderName::from_static("x-api-key")).assume_verified().or_reject();
-    let status = status(&layer(key)).await;
-    assert_eq!(status.code(), Code::InvalidArgument);
-    assert_eq!(status.message(), "missing header field `x-api-key`");
-    assert_eq!((pushback(&status), status.details()), (None, &[][..]));
-}
-
-#[tokio::test]
-async fn a_server_without_connect_info_is_an_internal_error_whose_reason_is_for_developers() {
-    let status = status(&layer(ClientIp::peer())).await;
-    assert_eq!(status.code(), Code::Internal);
-    // Only a debug build says to the client what to change.
-    let said = status.message().strip_prefix("the rate limit is not set up").unwrap();
-    assert_eq!(said.contains("into_make_service_with_connect_info"), cfg!(debug_assertions));
-    assert_eq!((pushback(&status), status.details()), (None, &[][..]));
-}
-
-#[tokio::test]
-async fn a_store_that_fails_is_unavailable_for_a_second() {
-    let policy = Policy::gcra("default", Quota::per_minute(1));
-    let limiter = Fake::new(policy, || {
+async fn each_refusal_has_its_status_its_pushback_and_its_details() {
+    let all = || rule(FixedKey::new("all"));
+    let fake = Fake::new(Policy::gcra("default", Quota::per_minute(1)), || {
         LimiterFuture::ready(Err(Error::new(ErrorKind::Unavailable, "no connection")))
     });
-    let rule = for_all(limiter).on_store_failure(OnStoreFailure::Deny);
-    let status = status(&RateLimitLayer::all([rule]).answers(Answers::new().grpc())).await;
-    assert_eq!(status.code(), Code::Unavailable);
-    assert_eq!(pushback(&status), Some("1000"));
-    let details = status.check_error_details().unwrap();
-    assert_eq!(details.retry_info().unwrap().retry_delay, Some(Duration::from_secs(1)));
-    assert!(details.quota_failure().is_none());
-}
-
-#[tokio::test]
-async fn an_undisclosed_policy_is_not_in_the_details() {
-    for (disclosure, wait) in
-        [(Disclosure::RetryAfterOnly, Some("60000")), (Disclosure::None, None)]
-    {
-        let layer = RateLimitLayer::all([rule(FixedKey::new("all")).disclose(disclosure)])
-            .answers(Answers::new().grpc());
-        call(&layer).await;
+    let x_api_key = HeaderName::from_static("x-api-key");
+    let keyed = rule(HeaderKey::new(x_api_key).assume_verified().or_reject());
+    let exhausted = Code::ResourceExhausted;
+    let refused = "rate limit exceeded";
+    let never = "the request costs more than the rate limit can admit";
+    // Only a debug build says to the client what to change.
+    let address = match cfg!(debug_assertions) {
+        true => "the rate limit is not set up: ",
+        false => "the rate limit is not set up",
+    };
+    let rows: [(Rule, Row); 7] = [
+        (all(), (exhausted, refused, Some("60000"), Some(60), Some("default"))),
+        (
+            all().disclose(Disclosure::RetryAfterOnly),
+            (exhausted, refused, Some("60000"), Some(60), None),
+        ),
+        (all().disclose(Disclosure::None), (exhausted, refused, None, None, None)),
+        // It asks for no retry.
+        (all().cost(|_| Cost::of(2)), (exhausted, never, Some("-1"), None, Some("default"))),
+        (keyed, (Code::InvalidArgument, "missing header field `x-api-key`", None, None, None)),
+        (rule(ClientIp::peer()), (Code::Internal, address, None, None, None)),
+        (
+            for_all(fake).on_store_failure(OnStoreFailure::Deny),
+            (Code::Unavailable, "", Some("1000"), Some(1), None),
+        ),
+    ];
+    for (row, (rule, (code, message, pushback, delay, policy))) in rows.into_iter().enumerate() {
+        let layer = RateLimitLayer::all([rule]).answers(Answers::new().grpc());
+        // A quota is used up by the first one.
+        let admitted = call(&layer).await;
+        let is_admitted = !admitted.headers().contains_key("grpc-status");
+        assert_eq!(is_admitted, code == exhausted && message == refused, "row {row}");
         let status = status(&layer).await;
-        assert_eq!(status.code(), Code::ResourceExhausted);
-        assert_eq!(pushback(&status), wait);
+        assert_eq!(status.code(), code, "row {row}");
+        assert!(status.message().starts_with(message), "row {row}: {status:?}");
+        let found = status.metadata().get("grpc-retry-pushback-ms");
+        assert_eq!(found.map(|value| value.to_str().unwrap()), pushback, "row {row}");
         let details = status.check_error_details().unwrap();
-        assert_eq!(details.retry_info().is_some(), wait.is_some());
-        assert!(details.quota_failure().is_none());
+        let wait = details.retry_info().and_then(|retry| retry.retry_delay);
+        assert_eq!(wait, delay.map(Duration::from_secs), "row {row}");
+        let quota = details.quota_failure().map(|quota| &*quota.violations[0].subject);
+        assert_eq!(quota, policy, "row {row}");
+        let has_details = delay.is_some() || policy.is_some();
+        assert_eq!(!status.details().is_empty(), has_details, "row {row}");
     }
 }
 
@@ -146,5 +122,6 @@ async fn a_refusal_is_unavailable_by_choice() {
         layer(FixedKey::new("all")).answers(Answers::new().grpc_status(GrpcStatus::Unavailable));
     let _ = call(&layer).await;
     let status = status(&layer).await;
-    assert_eq!((status.code(), pushback(&status)), (Code::Unavailable, Some("60000")));
+    assert_eq!(status.code(), Code::Unavailable);
+    assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "60000");
 }

@@ -2,7 +2,6 @@
 
 use std::{
     future::Future,
-    net::SocketAddr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -11,28 +10,19 @@ use std::{
 };
 
 use axum::{Router, extract::Request, routing::get};
-use bytes::Bytes;
 use http_body_util::Empty;
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
-use limiter_core::{ManualClock, MemoryLimiter, Quota};
+use limiter_core::{ManualClock, Quota};
 use limiter_tower::{
     RateLimitLayer, Rule,
     key::FixedKey,
     rule::{Keep, Wait},
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    task::{JoinHandle, JoinSet},
-    time::timeout,
-};
+use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 
-use crate::{for_all, limiter};
+use crate::{
+    Memory, for_all, limiter,
+    server::{Client, Server},
+};
 
 const STREAMS: usize = 1_000;
 const QUOTA: Quota = Quota::per_hour(600);
@@ -41,71 +31,21 @@ const DELAYED: Quota = Quota::per_second(10).with_burst(600);
 const STEP: Duration = Duration::from_millis(100);
 const AT_MOST: Duration = Duration::from_secs(30);
 
-type Limiter = MemoryLimiter<ManualClock>;
-
-/// One connection.
-struct Client {
-    sender: SendRequest<Empty<Bytes>>,
-    socket: std::net::TcpStream,
-}
-
-fn of_quota() -> (Rule, Limiter) {
+fn of_quota() -> (Rule, Memory) {
     let limiter = limiter(QUOTA).0;
     (for_all(limiter.clone()), limiter)
 }
 
 /// Returns a rule with so many places for waiters.
-fn waiting(places: usize) -> (Rule, Limiter, ManualClock) {
+fn waiting(places: usize) -> (Rule, Memory, ManualClock) {
     let (limiter, clock) = limiter(DELAYED);
     let wait = Wait::up_to(STEP * 1_000).queue(places).clock(clock.clone());
     let key = FixedKey::new("all");
     (Rule::waiting(limiter.clone(), key, wait), limiter, clock)
 }
 
-fn used(limiter: &Limiter) -> u64 {
+fn used(limiter: &Memory) -> u64 {
     limiter.peek("all").used()
-}
-
-/// A server of HTTP/1 and 2 on loopback.
-struct Server {
-    address: SocketAddr,
-    accepting: JoinHandle<()>,
-}
-
-impl Server {
-    async fn start(app: Router) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let accepting = tokio::spawn(async move {
-            let mut connections = JoinSet::new();
-            loop {
-                let (socket, _) = listener.accept().await.unwrap();
-                let service = TowerToHyperService::new(app.clone());
-                connections.spawn(async move {
-                    let mut builder = auto::Builder::new(TokioExecutor::new());
-                    builder.http2().max_concurrent_streams(2_000);
-                    // A connection that a client breaks off is an error.
-                    drop(builder.serve_connection(TokioIo::new(socket), service).await);
-                });
-            }
-        });
-        Self { address, accepting }
-    }
-
-    async fn connect(&self) -> Client {
-        let socket = TcpStream::connect(self.address).await.unwrap().into_std().unwrap();
-        let io = TokioIo::new(TcpStream::from_std(socket.try_clone().unwrap()).unwrap());
-        let builder = http2::Builder::new(TokioExecutor::new());
-        let (sender, connection) = builder.handshake(io).await.unwrap();
-        tokio::spawn(connection);
-        Client { sender, socket }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
 }
 
 /// Sends a request on a new stream, and returns its status, or 0 if the stream failed.
@@ -196,22 +136,7 @@ fn app() -> Router {
 }
 
 #[tokio::test]
-async fn a_thousand_streams_are_admitted_up_to_the_quota() {
-    let test = async {
-        let ((rule, limiter), gate) = (of_quota(), Gate::new());
-        let server = Server::start(gate.app().layer(RateLimitLayer::all([rule]))).await;
-        let requests = Requests::start(&server.connect().await, STREAMS);
-        until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
-        assert_eq!(used(&limiter), 600);
-        gate.open();
-        until(|| requests.answered() == [600, 400]).await;
-        assert_eq!((gate.entered(), used(&limiter)), (600, 600));
-    };
-    timeout(AT_MOST, test).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_thousand_streams_are_refunded_when_they_are_settled() {
+async fn a_thousand_streams_are_admitted_up_to_the_quota_and_refunded_when_they_are_settled() {
     let test = async {
         let ((rule, limiter), gate) = (of_quota(), Gate::new());
         let rule = rule.settle(|_| Keep::None);
@@ -219,9 +144,10 @@ async fn a_thousand_streams_are_refunded_when_they_are_settled() {
         let client = server.connect().await;
         let requests = Requests::start(&client, STREAMS);
         until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
+        assert_eq!(used(&limiter), 600);
         gate.open();
         until(|| requests.answered() == [600, 400]).await;
-        assert_eq!((used(&limiter), rule.unsent()), (0, 0));
+        assert_eq!((gate.entered(), used(&limiter), rule.unsent()), (600, 0, 0));
 
         let requests = Requests::start(&client, 600);
         until(|| requests.answered() == [600, 0]).await;

@@ -78,7 +78,12 @@ fn trailers() -> Option<Frame<Bytes>> {
 /// Returns a rule of so many requests at once, for all keys together, and its limiter.
 fn rule(limit: u32) -> (InFlightRule, Counter) {
     let counter = Counter::new("uploads", limit);
-    (InFlightRule::new(counter.clone(), FixedKey::new("all")), counter)
+    (rule_of(&counter), counter)
+}
+
+/// Returns a rule for all keys together.
+fn rule_of(counter: &Counter) -> InFlightRule {
+    InFlightRule::new(counter.clone(), FixedKey::new("all"))
 }
 
 /// Returns a service behind a layer that has only this rule.

@@ -11,7 +11,6 @@ use axum::{
     routing::post,
 };
 use http::{HeaderName, Request, StatusCode};
-use http_body_util::BodyExt;
 use limiter_core::{Cost, Key, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
@@ -23,12 +22,15 @@ use limiter_tower::{
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{by_address, for_all, header, hello, layer_of, limiter_of, request_from, statuses};
+use crate::{
+    by_address, for_all, header, hello, hourly, layer_of, limiter_of, request_from, request_to,
+    statuses, text,
+};
 
 const TENANT: HeaderName = HeaderName::from_static("x-tenant");
 
 fn bytes(permits: u64) -> Deferred {
-    Deferred::new(limiter_of(Policy::gcra("bytes", Quota::per_hour(permits))).0)
+    Deferred::new(hourly("bytes", permits))
 }
 
 /// Charges as many permits to a user as the body has bytes.
@@ -46,11 +48,6 @@ fn app(rule: &Rule) -> Router {
 async fn send(app: &Router, length: usize) -> Response {
     let request = Request::post("/").body(body::Body::from(vec![b'x'; length])).unwrap();
     app.clone().oneshot(request).await.unwrap()
-}
-
-async fn text(response: Response) -> String {
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    String::from_utf8(body.to_vec()).unwrap()
 }
 
 async fn used(rule: &Rule, key: impl Into<Key<'_>>) -> u64 {
@@ -113,7 +110,7 @@ async fn a_refusal_is_an_error_and_any_response() {
 
 #[tokio::test]
 async fn a_handler_asks_with_the_key_the_cost_and_the_plan_of_the_layer() {
-    let (limiter, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(10)));
+    let limiter = hourly("bytes", 10);
     let large =
         Plan::new(limiter.clone()).with_policy(&Policy::gcra("large", Quota::per_hour(100)));
     let large = large.unwrap();
@@ -124,9 +121,7 @@ async fn a_handler_asks_with_the_key_the_cost_and_the_plan_of_the_layer() {
     assert_eq!(statuses(&service, 1).await, [200]);
 
     // The key of the layer: the address, and the tenant.
-    let mut request = request_from("192.0.2.1");
-    *request.uri_mut() = "/export".parse().unwrap();
-    let parts = request.into_parts().0;
+    let parts = request_to("/export").into_parts().0;
     let admission = rule.ask(&parts).await.unwrap();
     let decided = admission.decision().unwrap();
     assert_eq!((decided.decision().remaining(), decided.cost()), (3, Cost::of(6)));
@@ -164,7 +159,7 @@ async fn a_request_without_the_key_is_rejected_or_not_counted_as_in_a_layer() {
 
 #[tokio::test]
 async fn a_check_of_a_rule_whose_plan_depends_on_the_request_needs_the_plan() {
-    let (limiter, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(10)));
+    let limiter = hourly("bytes", 10);
     let own = Plan::new(limiter.clone());
     let gold = own.with_policy(&Policy::gcra("gold", Quota::per_hour(100))).unwrap();
     let rule = for_all(limiter).plan(|_| None);
@@ -187,7 +182,7 @@ async fn a_check_of_a_rule_whose_plan_depends_on_the_request_needs_the_plan() {
 
 #[tokio::test]
 async fn an_admission_refunds_and_charges_the_difference() {
-    let (memory, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(100)));
+    let memory = hourly("bytes", 100);
     let rules = [for_all(memory), for_all(bytes(100))];
     for (keep, left) in [(0, 0), (4, 4), (10, 10), (30, 30), (1_000, 100)] {
         for rule in &rules {
@@ -214,7 +209,7 @@ async fn an_admission_refunds_and_charges_the_difference() {
 
 #[tokio::test]
 async fn an_admission_under_a_charge_after_is_charged_when_it_is_kept() {
-    let (limiter, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(100)));
+    let limiter = hourly("bytes", 100);
     let rule = for_all(limiter).charge_after(|_| None);
     let admission = rule.check("user").cost(Cost::of(10)).await.unwrap();
     assert_eq!(used(&rule, "user").await, 0);
@@ -245,7 +240,7 @@ async fn a_handler_waits_as_a_layer_does() {
 #[test]
 fn what_is_asked_in_a_handler_is_counted_as_in_a_layer() {
     let recorded = crate::metrics::record(async {
-        let (limiter, _) = limiter_of(Policy::gcra("bytes", Quota::per_hour(2)));
+        let limiter = hourly("bytes", 2);
         let rule = by_address(limiter);
         let request = request_from("192.0.2.1");
         for _ in 0..3 {
@@ -270,12 +265,11 @@ fn what_is_asked_in_a_handler_is_counted_as_in_a_layer() {
 async fn a_handler_has_the_observer_the_fields_and_the_response_of_a_layer() {
     let seen: std::sync::Arc<std::sync::Mutex<Vec<_>>> = std::sync::Arc::default();
     let events = std::sync::Arc::clone(&seen);
-    let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(1))).0;
+    let limiter = hourly("api", 1);
     let rule = by_address(limiter).observe(move |event| {
         events.lock().unwrap().push((event.outcome.name(), event.head.path().to_owned()));
     });
-    let mut request = request_from("192.0.2.1");
-    *request.uri_mut() = "/search".parse().unwrap();
+    let mut request = request_to("/search");
     rule.ask(&request).await.unwrap();
     let refused = rule.ask(&request).await.unwrap_err();
     let expected = [("allowed", "/search".to_owned()), ("denied", "/search".to_owned())];

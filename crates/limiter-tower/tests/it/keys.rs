@@ -16,9 +16,9 @@ use limiter_tower::{
     },
     rule::Mode,
 };
-use tower::{Layer, ServiceExt, service_fn};
+use tower::{Layer, service_fn};
 
-use crate::{Body, hello, limiter, limiter_of, request_from, send};
+use crate::{Body, hello, hourly, limiter, request_from, request_to, routed, send, sent, with};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -30,22 +30,8 @@ fn head(request: &Request<Body>) -> Head<'_> {
     request.into()
 }
 
-/// Sends the requests one after another to a limit of one, and returns their status codes.
-async fn statuses(
-    key: impl KeyExtractor + 'static,
-    requests: impl IntoIterator<Item = Request<Body>>,
-) -> Vec<u16> {
-    let (limiter, _) = limiter(Quota::per_hour(1));
-    let service = RateLimitLayer::new(limiter, key).layer(service_fn(hello));
-    let mut statuses = Vec::new();
-    for request in requests {
-        statuses.push(send(&service, request).await.status().as_u16());
-    }
-    statuses
-}
-
-fn with_header(name: &'static str, value: &str) -> Request<Body> {
-    Request::builder().header(name, value).body(Body::default()).unwrap()
+fn of_api_key(value: &str) -> Request<Body> {
+    with(request_from("192.0.2.1"), "x-api-key", value)
 }
 
 fn of_user(id: u64) -> Request<Body> {
@@ -54,103 +40,135 @@ fn of_user(id: u64) -> Request<Body> {
     request
 }
 
+fn of_method(name: &str) -> Request<Body> {
+    let mut request = request_from("192.0.2.1");
+    *request.method_mut() = Method::from_bytes(name.as_bytes()).unwrap();
+    request
+}
+
+fn of_tenant(name: &str) -> Request<Body> {
+    with(request_to("/search"), "x-tenant", name)
+}
+
+/// A limit of one for each key.
 #[tokio::test]
-async fn a_verified_header_is_a_key() {
-    let requests = ["one", "two", "one", "ONE"].map(|value| with_header("x-api-key", value));
-    let key = HeaderKey::new(API_KEY).assume_verified();
-    assert_eq!(statuses(key.or_reject(), requests).await, [200, 200, 429, 200]);
+async fn requests_are_counted_by_their_keys() {
+    let verified = || HeaderKey::new(API_KEY).assume_verified();
+    let user = || ExtensionKey::new(|user: &User| user.0.into());
+    let path_and_tenant = key_fn(|head| {
+        let tenant = head.headers.get("x-tenant")?.to_str().ok()?;
+        Some(Key::tuple([head.path().into(), tenant.to_lowercase().into()]))
+    });
+    let [one, other] = ["192.0.2.1", "192.0.2.2"].map(request_from);
+    let nobody = || vec![Request::new(Body::default()); 2];
+    let rows: [(Arc<dyn KeyExtractor>, Vec<_>, &[u16]); 11] = [
+        (
+            Arc::new(verified().or_reject()),
+            ["one", "two", "one", "ONE"].map(of_api_key).into(),
+            &[200, 200, 429, 200],
+        ),
+        (Arc::new(FixedKey::new("all")), vec![one.clone(), other], &[200, 429]),
+        (
+            Arc::new(path_and_tenant.assume_verified().or_reject()),
+            ["a", "b", "A"].map(of_tenant).into(),
+            &[200, 200, 429],
+        ),
+        // A user counts alone, and everyone else by address.
+        (
+            Arc::new(user().or(ClientIp::peer())),
+            vec![of_user(1), of_user(2), one, of_user(1)],
+            &[200, 200, 200, 429],
+        ),
+        // Methods that somebody has invented are one.
+        (Arc::new(MethodKey), ["INVENTED", "OTHER"].map(of_method).into(), &[200, 429]),
+        (Arc::new(MethodKey), ["GET", "POST", "GET"].map(of_method).into(), &[200, 200, 429]),
+        (Arc::new(verified().or_shared()), nobody(), &[200, 429]),
+        (Arc::new(verified().or_skip()), nobody(), &[200, 200]),
+        (Arc::new(verified().or_reject()), nobody(), &[400, 400]),
+        // Those without a key share with no request that has one.
+        (
+            Arc::new(verified().or_shared()),
+            ["one", "", ""].map(of_api_key).into(),
+            &[200, 200, 429],
+        ),
+        // The server does not provide the address.
+        (Arc::new(ClientIp::peer()), nobody(), &[500, 500]),
+    ];
+    for (row, (key, requests, expected)) in rows.into_iter().enumerate() {
+        let layer = RateLimitLayer::new(limiter(Quota::per_hour(1)).0, key);
+        assert_eq!(sent(&layer.layer(service_fn(hello)), requests).await, expected, "row {row}");
+    }
 }
 
 #[test]
 fn several_header_lines_are_invalid_and_an_empty_one_is_absent() {
     let key = HeaderKey::new(API_KEY);
     let missing = |request: &Request<Body>| key.find(head(request)).unwrap_err();
-    assert!(matches!(missing(&with_header("x-api-key", "")), MissingKey::Absent(_)));
+    assert!(matches!(missing(&of_api_key("")), MissingKey::Absent(_)));
     assert!(matches!(missing(&Request::new(Body::default())), MissingKey::Absent(_)));
-    let mut two = with_header("x-api-key", "one");
-    two.headers_mut().append(API_KEY, "two".parse().unwrap());
+    let two = with(of_api_key("one"), "x-api-key", "two");
     assert!(matches!(missing(&two), MissingKey::Invalid(_)));
 }
 
-#[test]
-fn a_header_that_nobody_verified_is_not_a_key_by_itself() {
-    let alone = [
-        Arc::new(HeaderKey::new(API_KEY).or_reject()) as Arc<dyn KeyExtractor>,
-        Arc::new(HeaderKey::new(API_KEY).secret().or_reject()),
-        Arc::new(HeaderKey::new(API_KEY).or_reject().secret()),
-        Arc::new(HeaderKey::new(API_KEY).or_shared()),
-        Arc::new(HeaderKey::new(API_KEY).or(ClientIp::peer())),
-        Arc::new(
-            HeaderKey::new(API_KEY).assume_verified().or_try(HeaderKey::new(API_KEY)).or_reject(),
-        ),
-        Arc::new((ClientIp::peer(), HeaderKey::new(API_KEY).or_reject())),
-        Arc::new(key_fn(|head| Some(head.path().into())).or_reject()),
-    ];
-    for key in alone {
-        let source = key.source();
-        let layer = || RateLimitLayer::new(limiter(Quota::per_hour(1)).0, key);
-        assert!(catch_unwind(AssertUnwindSafe(layer)).is_err());
-        assert!(matches!(source, KeySource::Chosen | KeySource::Partly));
-    }
+fn accepts<const N: usize>(rules: [Rule; N]) -> bool {
+    catch_unwind(AssertUnwindSafe(|| RateLimitLayer::all(rules))).is_ok()
 }
 
+/// Whether a layer may count by a key alone, and beside one that clients choose.
 #[test]
-fn only_a_rule_that_is_enforced_for_as_many_keys_may_be_beside_such_a_header() {
-    let layer = |mode, beside: Arc<dyn KeyExtractor>| {
-        let [keyed, other] = ["keyed", "other"]
-            .map(|name| limiter_of(limiter_core::Policy::gcra(name, Quota::per_hour(1))).0);
-        let keyed = Rule::new(keyed, HeaderKey::new(API_KEY).or_skip());
-        let other = Rule::new(other, beside).with_mode(mode);
-        catch_unwind(AssertUnwindSafe(|| RateLimitLayer::all([keyed, other]))).is_ok()
-    };
-    assert!(layer(Mode::ENFORCE, Arc::new(ClientIp::peer())));
-    assert!(!layer(Mode::SHADOW, Arc::new(ClientIp::peer())));
-    assert!(!layer(Mode::ENFORCE, Arc::new(key_fn(|head| Some(head.path().into())).or_reject())));
-    // A key that many share is nobody's own.
-    let by_path = key_fn(|head| Some(head.path().into())).shared().or_reject();
-    assert!(!layer(Mode::ENFORCE, Arc::new(by_path)));
-    assert!(!layer(Mode::ENFORCE, Arc::new(FixedKey::new("all"))));
+fn a_key_that_clients_choose_needs_one_of_the_clients_own() {
+    let chosen = || HeaderKey::new(API_KEY);
+    let verified = || HeaderKey::new(HeaderName::from_static("x-user")).assume_verified();
+    let path = || key_fn(|head| Some(head.path().into()));
+    let rows: [(bool, Arc<dyn KeyExtractor>); 13] = [
+        (false, Arc::new(chosen().or_reject())),
+        (false, Arc::new(chosen().secret().or_reject())),
+        (false, Arc::new(chosen().or_reject().secret())),
+        (false, Arc::new(chosen().or_shared())),
+        (false, Arc::new(chosen().or(ClientIp::peer()))),
+        (false, Arc::new(verified().or_try(chosen()).or_reject())),
+        (false, Arc::new((ClientIp::peer(), chosen().or_reject()))),
+        // A closure counts as chosen by the client unless it says otherwise.
+        (false, Arc::new(path().or_reject())),
+        (false, Arc::new((path().or_reject(), ClientIp::peer()))),
+        (true, Arc::new(path().assume_verified().or_reject())),
+        (true, Arc::new(path().or_reject().assume_verified())),
+        (true, Arc::new(verified().or_reject())),
+        (true, Arc::new(ClientIp::peer())),
+    ];
+    for (row, (is_accepted, key)) in rows.into_iter().enumerate() {
+        let is_chosen = matches!(key.source(), KeySource::Chosen | KeySource::Partly);
+        let accepted = accepts([Rule::new(hourly("alone", 1), key)]);
+        assert_eq!((accepted, is_chosen), (is_accepted, !is_accepted), "alone, row {row}");
+    }
+    let rows: [(bool, Mode, Arc<dyn KeyExtractor>); 10] = [
+        (true, Mode::ENFORCE, Arc::new(ClientIp::peer())),
+        (true, Mode::ENFORCE, Arc::new(verified().or_reject())),
+        (true, Mode::ENFORCE, Arc::new(verified().or(ClientIp::peer()))),
+        (false, Mode::SHADOW, Arc::new(ClientIp::peer())),
+        (false, Mode::ENFORCE, Arc::new(path().or_reject())),
+        // A key that many share is nobody's own.
+        (false, Mode::ENFORCE, Arc::new(path().shared().or_reject())),
+        (false, Mode::ENFORCE, Arc::new(FixedKey::new("all"))),
+        (false, Mode::ENFORCE, Arc::new(verified().or_shared())),
+        // A request can skip it.
+        (false, Mode::ENFORCE, Arc::new(verified().or_skip())),
+        (false, Mode::ENFORCE, Arc::new((verified().or_skip(), ClientIp::peer()))),
+    ];
+    for (row, (is_accepted, mode, key)) in rows.into_iter().enumerate() {
+        let chosen = Rule::new(hourly("chosen", 1), chosen().or_skip());
+        let beside = Rule::new(hourly("beside", 1), key).with_mode(mode);
+        assert_eq!(accepts([chosen, beside]), is_accepted, "beside, row {row}");
+    }
 }
 
 #[tokio::test]
 async fn a_thousand_invented_api_keys_from_one_address_are_limited() {
-    let (by_key, _) = limiter_of(limiter_core::Policy::gcra("key", Quota::per_hour(5)));
-    let (by_address, _) = limiter_of(limiter_core::Policy::gcra("address", Quota::per_hour(20)));
-    let by_key = Rule::new(by_key, HeaderKey::new(API_KEY).or_skip());
-    let service =
-        RateLimitLayer::all([by_key, crate::by_address(by_address)]).layer(service_fn(hello));
-    let mut admitted = 0;
-    for invented in 0..1_000 {
-        let mut request = request_from("192.0.2.1");
-        request.headers_mut().insert(API_KEY, invented.into());
-        admitted += u32::from(send(&service, request).await.status() == 200);
-    }
-    assert_eq!(admitted, 20);
-}
-
-#[tokio::test]
-async fn a_fixed_key_counts_everyone() {
-    let requests = [request_from("192.0.2.1"), request_from("192.0.2.2")];
-    assert_eq!(statuses(FixedKey::new("all"), requests).await, [200, 429]);
-}
-
-#[tokio::test]
-async fn a_closure_can_combine_and_own() {
-    let key = key_fn(|head| {
-        let tenant = head.headers.get("x-tenant")?.to_str().ok()?;
-        Some(Key::tuple([head.path().into(), tenant.to_lowercase().into()]))
-    })
-    .assume_verified()
-    .or_reject();
-    let requests = ["a", "b", "A"].map(|value| with_header("x-tenant", value));
-    assert_eq!(statuses(key, requests).await, [200, 200, 429]);
-}
-
-#[tokio::test]
-async fn a_user_counts_alone_and_everyone_else_by_address() {
-    let key = ExtensionKey::new(|user: &User| user.0.into()).or(ClientIp::peer());
-    let requests = [of_user(1), of_user(2), request_from("192.0.2.1"), of_user(1)];
-    assert_eq!(statuses(key, requests).await, [200, 200, 200, 429]);
+    let by_key = Rule::new(hourly("key", 5), HeaderKey::new(API_KEY).or_skip());
+    let layer = RateLimitLayer::all([by_key, crate::by_address(hourly("address", 20))]);
+    let invented = (0..1_000).map(|it| of_api_key(&it.to_string()));
+    let statuses = sent(&layer.layer(service_fn(hello)), invented).await;
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 20);
 }
 
 #[test]
@@ -186,8 +204,7 @@ fn only_an_absent_key_falls_back() {
 
 #[test]
 fn a_tuple_has_the_keys_of_its_parts_and_a_secret_is_redacted() {
-    let mut request = with_header("x-api-key", "sk-1234");
-    *request.uri_mut() = "/search?q=1".parse().unwrap();
+    let request = with(request_to("/search?q=1"), "x-api-key", "sk-1234");
     let by_path = || key_fn(|head| Some(head.path().into())).or_reject();
     let key = (by_path(), MethodKey, HeaderKey::new(API_KEY).secret().or_reject());
     let key = key.key(head(&request)).unwrap();
@@ -199,46 +216,12 @@ fn a_tuple_has_the_keys_of_its_parts_and_a_secret_is_redacted() {
 
 #[tokio::test]
 async fn routes_are_distinguished_by_their_pattern() {
-    let (limiter, _) = limiter(Quota::per_hour(1));
-    let layer = RateLimitLayer::new(limiter, MatchedPathKey);
+    let layer = RateLimitLayer::new(hourly("route", 1), MatchedPathKey);
     let app = Router::new()
         .route("/users/{id}", get(|| async { "user" }))
         .route("/files/{id}", get(|| async { "file" }))
         .layer(layer);
-    let mut statuses = Vec::new();
-    for path in ["/users/1", "/users/2", "/files/1"] {
-        let request = Request::builder().uri(path).body(axum::body::Body::empty()).unwrap();
-        statuses.push(app.clone().oneshot(request).await.unwrap().status().as_u16());
-    }
-    assert_eq!(statuses, [200, 429, 200]);
-}
-
-#[tokio::test]
-async fn known_methods_are_distinguished_and_invented_ones_are_not() {
-    let invented = ["INVENTED", "OTHER"].map(|name| Method::from_bytes(name.as_bytes()).unwrap());
-    let requests =
-        invented.map(|method| Request::builder().method(method).body(Body::default()).unwrap());
-    assert_eq!(statuses(MethodKey, requests).await, [200, 429]);
-    let requests = [Method::GET, Method::POST, Method::GET]
-        .map(|method| Request::builder().method(method).body(Body::default()).unwrap());
-    assert_eq!(statuses(MethodKey, requests).await, [200, 200, 429]);
-}
-
-#[tokio::test]
-async fn a_missing_key_is_rejected_skipped_or_shared() {
-    let keyless = || (0..2).map(|_| Request::new(Body::default()));
-    let by_header = || HeaderKey::new(API_KEY).assume_verified();
-    assert_eq!(statuses(by_header().or_shared(), keyless()).await, [200, 429]);
-    assert_eq!(statuses(by_header().or_skip(), keyless()).await, [200, 200]);
-    assert_eq!(statuses(by_header().or_reject(), keyless()).await, [400, 400]);
-}
-
-#[tokio::test]
-async fn requests_without_a_key_share_with_no_request_that_has_one() {
-    let requests = ["one", "", ""].map(|value| with_header("x-api-key", value));
-    let key: Arc<dyn KeyExtractor> =
-        Arc::new(HeaderKey::new(API_KEY).assume_verified().or_shared());
-    assert_eq!(statuses(key, requests).await, [200, 200, 429]);
+    assert_eq!(routed(&app, ["/users/1", "/users/2", "/files/1"]).await, [200, 429, 200]);
 }
 
 /// An authentication layer would insert it.

@@ -63,12 +63,19 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 type Body = Full<bytes::Bytes>;
 
+type Memory = MemoryLimiter<ManualClock>;
+
 /// Returns a limiter of `quota`, and its clock, which does not move.
-fn limiter(quota: Quota) -> (MemoryLimiter<ManualClock>, ManualClock) {
+fn limiter(quota: Quota) -> (Memory, ManualClock) {
     limiter_of(Policy::gcra("default", quota))
 }
 
-fn limiter_of(policy: Policy) -> (MemoryLimiter<ManualClock>, ManualClock) {
+/// Returns a limiter of so many permits an hour.
+fn hourly(name: &str, permits: u64) -> Memory {
+    limiter_of(Policy::gcra(name, Quota::per_hour(permits))).0
+}
+
+fn limiter_of(policy: Policy) -> (Memory, ManualClock) {
     let clock = ManualClock::new();
     let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
     (limiter, clock)
@@ -112,6 +119,26 @@ fn request_from(address: &str) -> Request<Body> {
     request
 }
 
+/// Returns a request for a path.
+fn request_to(path: &str) -> Request<Body> {
+    let mut request = request_from("192.0.2.1");
+    *request.uri_mut() = path.parse().unwrap();
+    request
+}
+
+/// Returns a request with one more line of a header field.
+fn with(mut request: Request<Body>, name: &'static str, value: &str) -> Request<Body> {
+    request.headers_mut().append(name, value.parse().unwrap());
+    request
+}
+
+/// Returns a gRPC call.
+fn grpc_call() -> Request<Body> {
+    let mut request = with(request_from("192.0.2.1"), "content-type", "application/grpc");
+    *request.method_mut() = http::Method::POST;
+    request
+}
+
 /// Sends one request as a client would: once the service is ready.
 async fn send<S>(service: &S, request: Request<Body>) -> Response<Body>
 where
@@ -125,11 +152,38 @@ async fn statuses<S>(service: &S, count: usize) -> Vec<u16>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
 {
+    sent(service, (0..count).map(|_| request_from("192.0.2.1"))).await
+}
+
+/// Sends requests one after another, and returns their status codes.
+async fn sent<S>(service: &S, requests: impl IntoIterator<Item = Request<Body>>) -> Vec<u16>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
+{
     let mut statuses = Vec::new();
-    for _ in 0..count {
-        statuses.push(send(service, request_from("192.0.2.1")).await.status().as_u16());
+    for request in requests {
+        statuses.push(send(service, request).await.status().as_u16());
     }
     statuses
+}
+
+/// Requests paths of a router one after another, and returns the status codes.
+async fn routed<const N: usize>(app: &axum::Router, paths: [&str; N]) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for path in paths {
+        let request = Request::get(path).body(axum::body::Body::empty()).unwrap();
+        statuses.push(app.clone().oneshot(request).await.unwrap().status().as_u16());
+    }
+    statuses
+}
+
+/// Returns the body of a response.
+async fn text<B>(response: Response<B>) -> String
+where
+    B: http_body::Body<Error: std::fmt::Debug>,
+{
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+    String::from_utf8(body.into()).unwrap()
 }
 
 fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

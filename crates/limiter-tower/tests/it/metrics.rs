@@ -16,7 +16,7 @@ use limiter_test::fake::Fake;
 use limiter_tower::{
     InFlightLayer, RateLimitLayer, Rule,
     key::{FixedKey, HeaderKey, MaybeKey, key_fn},
-    rule::{Mode, OnStoreFailure, Wait},
+    rule::{Mode, OnStoreFailure},
 };
 use metrics::{Counter, Gauge, Histogram, KeyName, Metadata, SharedString, Unit};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
@@ -104,15 +104,6 @@ fn each_outcome_is_counted_by_its_name() {
     let off = layer_of([keyed(policy(2))]);
     off.switch_off();
     assert_eq!(results(&requests(&off, 5)), [("bypassed", 5.0)]);
-}
-
-#[test]
-fn a_delayed_request_is_counted_as_such() {
-    let quota = Quota::new(1, Duration::from_millis(10)).unwrap();
-    let limiter = MemoryLimiter::new(Policy::gcra("default", quota));
-    let wait = Wait::up_to(Duration::from_secs(5));
-    let layer = layer_of([Rule::waiting(limiter, FixedKey::new("all"), wait)]);
-    assert_eq!(results(&requests(&layer, 2)), [("allowed", 1.0), ("delayed", 1.0)]);
 }
 
 #[test]

@@ -10,12 +10,12 @@ use tower::{Layer, service_fn};
 
 use crate::{
     Body, by_address, for_all, header, hello, layer_of, limiter, limiter_of, request_from, send,
+    with,
 };
 
 /// Returns `RateLimit` of the response to a request of this cost.
 async fn sent(layer: &RateLimitLayer, cost: u64) -> String {
-    let mut request = request_from("192.0.2.1");
-    request.headers_mut().insert("cost", cost.into());
+    let request = with(request_from("192.0.2.1"), "cost", &cost.to_string());
     let response = send(&layer.layer(service_fn(hello)), request).await;
     header(response.headers(), "ratelimit").unwrap().to_owned()
 }
@@ -47,8 +47,7 @@ async fn the_policy_is_that_of_the_present_draft() {
     for headers in [Headers::RateLimit, Headers::RateLimitNext] {
         let layer = layer_of([priced(Quota::per_minute(10).with_burst(5))])
             .answers(Answers::new().headers(headers));
-        let mut request = request_from("192.0.2.1");
-        request.headers_mut().insert("cost", 1.into());
+        let request = with(request_from("192.0.2.1"), "cost", "1");
         let response = send(&layer.layer(service_fn(hello)), request).await;
         policies.push(response.headers()["ratelimit-policy"].clone());
     }
@@ -77,7 +76,7 @@ async fn a_settled_charge_is_the_cost() {
         for (is_wrong, expected) in [(false, right), (true, wrong)] {
             let mut request = request_from("192.0.2.1");
             if is_wrong {
-                request.headers_mut().insert("wrong", "yes".parse().unwrap());
+                request = with(request, "wrong", "yes");
             }
             let response = send(&service, request).await;
             let expected = format!("\"login\";{expected}");

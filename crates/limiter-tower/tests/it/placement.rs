@@ -19,65 +19,54 @@ use limiter_tower::{
 };
 use tower::{Layer, ServiceBuilder, ServiceExt, layer::util::Identity, service_fn};
 
-use crate::{Body, hello, limiter, request_from};
+use crate::{Body, hello, limiter, request_from, routed};
 
 /// Returns a layer that admits one request.
 fn one() -> RateLimitLayer {
     RateLimitLayer::new(limiter(Quota::per_hour(1)).0, FixedKey::new("all"))
 }
 
-async fn statuses(app: &Router, path: &str) -> [u16; 2] {
-    let send = async || {
-        let request = Request::builder().uri(path).body(axum::body::Body::empty()).unwrap();
-        app.clone().oneshot(request).await.unwrap().status().as_u16()
-    };
-    [send().await, send().await]
-}
-
 fn routes() -> Router {
     Router::new().route("/a", get(async || "a")).route("/b", get(async || "b"))
 }
 
-#[tokio::test]
-async fn around_a_router_it_counts_all_requests() {
-    let app = routes().layer(one());
-    assert_eq!(statuses(&app, "/missing").await, [404, 429]);
-    assert_eq!(statuses(&app, "/a").await, [429, 429]);
-}
+/// Paths, and the statuses of two requests for each.
+type Requests = &'static [(&'static str, [u16; 2])];
 
 #[tokio::test]
-async fn around_routes_it_counts_requests_to_all_of_them_together() {
-    let app = routes().route_layer(one());
-    assert_eq!(statuses(&app, "/missing").await, [404, 404]);
-    assert_eq!(statuses(&app, "/a").await, [200, 429]);
-    assert_eq!(statuses(&app, "/b").await, [429, 429]);
-}
-
-#[tokio::test]
-async fn around_one_route_it_counts_that_route() {
-    let app = routes().route("/limited", get(async || "limited").layer(one()));
-    assert_eq!(statuses(&app, "/limited").await, [200, 429]);
-    assert_eq!(statuses(&app, "/a").await, [200, 200]);
-}
-
-#[tokio::test]
-async fn around_one_handler_it_counts_that_handler() {
+async fn it_counts_the_requests_to_what_is_inside_of_it() {
     let limited = async || "limited";
-    let app = routes().route("/limited", get(limited.layer(one())).post(async || "free"));
-    assert_eq!(statuses(&app, "/limited").await, [200, 429]);
-    assert_eq!(statuses(&app, "/b").await, [200, 200]);
-}
-
-#[tokio::test]
-async fn it_is_one_of_several_layers() {
-    let layers = ServiceBuilder::new().layer(one()).option_layer(None::<Identity>);
-    let app = routes().layer(layers);
-    assert_eq!(statuses(&app, "/a").await, [200, 429]);
+    let several = ServiceBuilder::new().layer(one()).option_layer(None::<Identity>);
+    let rows: [(&str, Router, Requests); 5] = [
+        ("a router", routes().layer(one()), &[("/missing", [404, 429]), ("/a", [429, 429])]),
+        (
+            "routes",
+            routes().route_layer(one()),
+            &[("/missing", [404, 404]), ("/a", [200, 429]), ("/b", [429, 429])],
+        ),
+        (
+            "a route",
+            routes().route("/limited", get(limited).layer(one())),
+            &[("/limited", [200, 429]), ("/a", [200, 200])],
+        ),
+        (
+            "a handler",
+            routes().route("/limited", get(limited.layer(one())).post(async || "free")),
+            &[("/limited", [200, 429]), ("/b", [200, 200])],
+        ),
+        ("a router, beside other layers", routes().layer(several), &[("/a", [200, 429])]),
+    ];
+    for (inside, app, requests) in rows {
+        for (path, expected) in requests {
+            assert_eq!(routed(&app, [path, path]).await, expected, "around {inside}: {path}");
+        }
+    }
 }
 
 #[tokio::test]
 async fn it_keeps_the_error_of_the_service_inside() {
     let service = ServiceBuilder::new()
+        .timeout(Duration::from_secs(10))
         .layer(one())
         .timeout(Duration::from_secs(10))
         .service(service_fn(hello));
@@ -85,18 +74,6 @@ async fn it_keeps_the_error_of_the_service_inside() {
         let response = service.clone().oneshot(request_from("192.0.2.1")).await;
         let response: Result<_, tower::BoxError> = response;
         assert_eq!(response.unwrap().status(), expected);
-    }
-}
-
-#[tokio::test]
-async fn it_is_inside_a_time_out() {
-    let service = ServiceBuilder::new()
-        .timeout(Duration::from_secs(10))
-        .layer(one())
-        .service(service_fn(hello));
-    for expected in [200, 429] {
-        let response = service.clone().oneshot(request_from("192.0.2.1")).await.unwrap();
-        assert_eq!(response.status(), expected);
     }
 }
 

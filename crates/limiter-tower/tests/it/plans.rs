@@ -1,18 +1,22 @@
 //! The policy of each request.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
-use axum::{Router, body, extract::MatchedPath, routing::get};
-use http::{Method, Request};
-use limiter_core::{ErrorKind, ManualClock, MemoryLimiter, Policy, Quota};
+use axum::{Router, extract::MatchedPath, routing::get};
+use http::{Method, Request, Response};
+use limiter_core::{ErrorKind, Policy, Quota};
 use limiter_tower::{
+    Rule,
     key::Head,
     observe::Decisions,
     plan::{Plan, Plans},
 };
-use tower::{Layer, ServiceExt, service_fn};
+use tower::{Layer, Service, service_fn};
 
-use crate::{Body, by_address, for_all, header, hello, layer_of, limiter, request_from, send};
+use crate::{
+    Body, Memory, by_address, for_all, header, hello, hourly, layer_of, request_from, routed, send,
+    sent, statuses, with,
+};
 
 /// An authentication layer would insert it.
 #[derive(Clone)]
@@ -29,26 +33,30 @@ fn gcra(name: &str, permits: u64) -> Policy {
 }
 
 /// Returns a limiter of one permit, and plans of two and three permits over its states.
-fn plans() -> (MemoryLimiter<ManualClock>, Plans) {
-    let (limiter, _) = limiter(Quota::per_hour(1));
+fn plans() -> (Memory, Plans) {
+    let limiter = hourly("default", 1);
     let plans = Plans::new(limiter.clone(), [gcra("silver", 2), gcra("gold", 3)]).unwrap();
     (limiter, plans)
 }
 
+/// Returns a service of a rule whose plan is that of the tier, or else this one, and the rule.
+fn by_tier(
+    otherwise: &str,
+) -> (Rule, Plans, impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone)
+{
+    let (limiter, plans) = plans();
+    let select = plans.by_extension(|tier: &Tier| tier.0, otherwise).unwrap();
+    let rule = by_address(limiter).plan(select);
+    let service = layer_of([rule.clone()]).layer(service_fn(hello));
+    (rule, plans, service)
+}
+
 #[tokio::test]
 async fn a_tier_has_its_own_quota_over_the_same_states() {
-    let (limiter, plans) = plans();
-    let rule =
-        by_address(limiter).plan(plans.by_extension(|tier: &Tier| tier.0, "default").unwrap());
-    let service = layer_of([rule.clone()]).layer(service_fn(hello));
-    let mut seen = Vec::new();
-    for tier in ["gold", "gold", "silver", "gold", "gold"] {
-        let response = send(&service, of_tier(tier)).await;
-        seen.push((tier, response.status().as_u16()));
-    }
+    let (rule, _, service) = by_tier("default");
     // Two thirds of the burst are used. A permit of silver is half of it, and one of gold a third.
-    let expected = [("gold", 200), ("gold", 200), ("silver", 429), ("gold", 200), ("gold", 429)];
-    assert_eq!(seen, expected);
+    let tiers = ["gold", "gold", "silver", "gold", "gold"].map(of_tier);
+    assert_eq!(sent(&service, tiers).await, [200, 200, 429, 200, 429]);
     let refusal = send(&service, of_tier("gold")).await;
     assert_eq!(header(refusal.headers(), "ratelimit-policy"), Some("\"gold\";q=3;w=3600"));
     let decisions = refusal.extensions().get::<Decisions>().unwrap();
@@ -59,24 +67,23 @@ async fn a_tier_has_its_own_quota_over_the_same_states() {
 async fn a_tier_that_no_plan_has_is_a_choice() {
     for (otherwise, expected) in [("default", [200, 429, 429]), ("silver", [200, 200, 429])] {
         for unknown in [of_tier("platinum"), request_from("192.0.2.1")] {
-            let (limiter, plans) = plans();
-            let select = plans.by_extension(|tier: &Tier| tier.0, otherwise).unwrap();
-            let service = layer_of([by_address(limiter).plan(select)]).layer(service_fn(hello));
-            for status in expected {
-                assert_eq!(send(&service, unknown.clone()).await.status(), status, "{otherwise}");
-            }
+            let (_, _, service) = by_tier(otherwise);
+            assert_eq!(sent(&service, vec![unknown; 3]).await, expected, "{otherwise}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_request_without_a_tier_follows_the_rules_live_policy() {
-    let (limiter, plans) = plans();
-    let select = plans.by_extension(|tier: &Tier| tier.0, "default").unwrap();
-    let rule = by_address(limiter).plan(select);
-    let service = layer_of([rule.clone()]).layer(service_fn(hello));
+    let (rule, plans, service) = by_tier("default");
+    // The limiter's own policy is one of the plans.
+    assert_eq!(statuses(&service, 2).await, [200, 429]);
+    rule.reset(&rule.key(&request_from("192.0.2.1")).unwrap()).await.unwrap();
     rule.set_policy(&gcra("default", 2)).unwrap();
-    assert_eq!(crate::statuses(&service, 3).await, [200, 200, 429]);
+    assert_eq!(statuses(&service, 3).await, [200, 200, 429]);
+    // A reload that names it replaces it.
+    plans.replace([gcra("default", 7), gcra("gold", 3)]).unwrap();
+    assert_eq!(plans.get("default").unwrap().policy(), &gcra("default", 7));
 }
 
 #[test]
@@ -96,13 +103,8 @@ fn a_plan_that_a_selector_names_is_never_missing() {
 
 #[tokio::test]
 async fn a_reloaded_table_applies_to_the_next_request() {
-    let (limiter, plans) = plans();
-    let rule =
-        by_address(limiter).plan(plans.by_extension(|tier: &Tier| tier.0, "default").unwrap());
-    let service = layer_of([rule]).layer(service_fn(hello));
-    for status in [200, 200, 200, 429] {
-        assert_eq!(send(&service, of_tier("gold")).await.status(), status);
-    }
+    let (_, plans, service) = by_tier("default");
+    assert_eq!(sent(&service, ["gold"; 4].map(of_tier)).await, [200, 200, 200, 429]);
     plans.replace([gcra("gold", 100)]).unwrap();
     // The key is still used up, and recovers at the new rate.
     let refusal = send(&service, of_tier("gold")).await;
@@ -123,79 +125,51 @@ fn names_are_checked_when_the_table_is_built() {
     assert!(plans.get("gold").is_some());
 }
 
+/// By its method, its route, its header field, and through a pointer.
 #[tokio::test]
-async fn the_limiters_own_policy_is_one_of_the_plans() {
-    let (limiter, plans) = plans();
-    let rule =
-        by_address(limiter).plan(plans.by_extension(|tier: &Tier| tier.0, "default").unwrap());
-    let service = layer_of([rule.clone()]).layer(service_fn(hello));
-    assert_eq!(crate::statuses(&service, 2).await, [200, 429]);
-    // A reload that names it replaces it.
-    plans.replace([gcra("default", 7), gcra("gold", 3)]).unwrap();
-    assert_eq!(plans.get("default").unwrap().policy(), &gcra("default", 7));
-}
-
-#[tokio::test]
-async fn methods_have_their_plans() {
+async fn a_closure_returns_the_plan_of_a_request() {
     let (limiter, plans) = plans();
     let gold = plans.get("gold").unwrap();
-    let of_method = move |head: Head<'_>| (*head.method == Method::GET).then(|| gold.clone());
-    let service = layer_of([for_all(limiter).plan(of_method)]).layer(service_fn(hello));
-    let mut statuses = Vec::new();
-    for method in [Method::GET, Method::POST, Method::GET, Method::GET] {
-        let request = Request::builder().method(method).body(Body::default()).unwrap();
-        statuses.push(send(&service, request).await.status().as_u16());
-    }
-    assert_eq!(statuses, [200, 429, 200, 200]);
-}
+    let by_method = for_all(limiter).plan(plan_if(gold, |head| *head.method == Method::GET));
+    let requests = [Method::GET, Method::POST, Method::GET, Method::GET]
+        .map(|method| Request::builder().method(method).body(Body::default()).unwrap());
+    let service = layer_of([by_method]).layer(service_fn(hello));
+    assert_eq!(sent(&service, requests).await, [200, 429, 200, 200]);
 
-#[tokio::test]
-async fn routes_have_their_plans() {
-    let (limiter, plans) = plans();
-    let gold = plans.get("gold").unwrap();
-    let layer = layer_of([for_all(limiter).plan(move |head| {
-        let route = head.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
-        (route == Some("/files/{id}")).then(|| gold.clone())
-    })]);
+    let (limiter, plans) = self::plans();
+    let is_file = |head: Head<'_>| {
+        head.extensions.get::<MatchedPath>().is_some_and(|it| it.as_str() == "/files/{id}")
+    };
+    let by_route = for_all(limiter).plan(plan_if(plans.get("gold").unwrap(), is_file));
     let app = Router::new()
         .route("/files/{id}", get(|| async { "file" }))
         .route("/users/{id}", get(|| async { "user" }))
-        .layer(layer);
-    let mut statuses = Vec::new();
-    for path in ["/files/1", "/users/1", "/files/2", "/files/3", "/files/4"] {
-        let request = Request::builder().uri(path).body(body::Body::empty()).unwrap();
-        statuses.push(app.clone().oneshot(request).await.unwrap().status().as_u16());
-    }
-    assert_eq!(statuses, [200, 429, 200, 200, 429]);
-}
+        .layer(layer_of([by_route]));
+    let paths = ["/files/1", "/users/1", "/files/2", "/files/3", "/files/4"];
+    assert_eq!(routed(&app, paths).await, [200, 429, 200, 200, 429]);
 
-#[tokio::test]
-async fn a_closure_returns_the_quota_of_each_customer() {
-    let (limiter, _) = limiter(Quota::per_hour(1));
     // As many quotas as customers: a real program would fill a cache from its database.
-    let own = Plan::new(limiter.clone());
-    let acme = own.with_policy(&gcra("acme", 3)).unwrap();
-    let rule = by_address(limiter)
-        .plan(move |head| head.headers.contains_key("acme").then(|| acme.clone()));
-    let service = layer_of([rule]).layer(service_fn(hello));
-    let mut statuses = Vec::new();
-    for _ in 0..4 {
-        let mut request = request_from("192.0.2.1");
-        request.headers_mut().insert("acme", "yes".parse().unwrap());
-        statuses.push(send(&service, request).await.status().as_u16());
-    }
-    assert_eq!(statuses, [200, 200, 200, 429]);
+    let limiter = hourly("default", 1);
+    let acme = Plan::new(limiter.clone()).with_policy(&gcra("acme", 3)).unwrap();
+    let is_acme = |head: Head<'_>| head.headers.contains_key("acme");
+    let service = layer_of([by_address(limiter).plan(plan_if(acme, is_acme))]);
+    let requests = vec![with(request_from("192.0.2.1"), "acme", "yes"); 4];
+    assert_eq!(sent(&service.layer(service_fn(hello)), requests).await, [200, 200, 200, 429]);
+
+    let limiter = hourly("default", 2);
+    let shared: Arc<dyn limiter_core::Limiter> = Arc::new(limiter.clone());
+    let gold = Plans::new(shared, [gcra("gold", 5)]).unwrap().get("gold").unwrap();
+    let service = layer_of([for_all(limiter).plan(plan_if(gold, |_| true))]);
+    let service = service.layer(service_fn(hello));
+    assert_eq!(statuses(&service, 6).await, [200, 200, 200, 200, 200, 429]);
 }
 
-#[tokio::test]
-async fn a_plan_through_a_pointer_has_the_same_states() {
-    let (limiter, _) = limiter(Quota::per_hour(2));
-    let shared: Arc<dyn limiter_core::Limiter> = Arc::new(limiter.clone());
-    let plans = Plans::new(shared, [gcra("gold", 5)]).unwrap();
-    let gold = plans.get("gold").unwrap();
-    let service =
-        layer_of([for_all(limiter).plan(move |_| Some(gold.clone()))]).layer(service_fn(hello));
-    assert_eq!(crate::statuses(&service, 6).await, [200, 200, 200, 200, 200, 429]);
+/// Returns a closure that chooses a plan for some requests.
+fn plan_if(
+    plan: Plan,
+    applies: impl Fn(Head<'_>) -> bool + Send + Sync + 'static,
+) -> impl Fn(Head<'_>) -> Option<Plan> + Send + Sync + 'static {
+    move |head| applies(head).then(|| plan.clone())
 }
 
 /// As an admin page shows the quota of a tier.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
-use http_body_util::BodyExt;
 use limiter_core::{Cost, Decision, Error, ErrorKind, LimiterFuture, Policy, Quota, Usage};
 use limiter_test::{deferred::Deferred, fake::Fake};
 use limiter_tower::{
@@ -16,7 +15,9 @@ use limiter_tower::{
 use serde_json::{Value, json};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{Body, by_address, for_all, header, hello, layer_of, limiter_of, request_from, send};
+use crate::{
+    Body, by_address, for_all, header, hello, layer_of, limiter_of, request_from, send, text,
+};
 
 const TEN: Quota = Quota::per_minute(10);
 
@@ -67,18 +68,8 @@ fn each() -> [(u16, RateLimitLayer); 4] {
 
 async fn refusal(layer: &RateLimitLayer) -> (StatusCode, HeaderMap, String) {
     let service = layer.layer(service_fn(hello));
-    let (parts, body) = send(&service, request_from("192.0.2.1")).await.into_parts();
-    let body = body.collect().await.unwrap().to_bytes().to_vec();
-    (parts.status, parts.headers, String::from_utf8(body).unwrap())
-}
-
-#[tokio::test]
-async fn a_quota_is_429_a_failed_store_503_and_none_is_cached() {
-    for (status, layer) in each() {
-        let (found, headers, _) = refusal(&layer).await;
-        assert_eq!(found, status);
-        assert_eq!(header(&headers, "cache-control"), Some("no-store"), "{status}");
-    }
+    let response = send(&service, request_from("192.0.2.1")).await;
+    (response.status(), response.headers().clone(), text(response).await)
 }
 
 #[tokio::test]
@@ -88,38 +79,30 @@ async fn retry_after_is_the_wait_in_seconds_rounded_up_and_at_least_one() {
         let (_, headers, _) = refusal(&refusing(Some(Duration::from_millis(wait)))).await;
         assert_eq!(header(&headers, "retry-after"), Some(expected), "{wait} ms");
     }
-    for (status, layer) in each() {
-        let expected = [(429, "2"), (503, "1")].into_iter().find(|row| row.0 == status);
-        let (_, headers, _) = refusal(&layer).await;
-        assert_eq!(header(&headers, "retry-after"), expected.map(|row| row.1), "{status}");
-    }
 }
 
+/// A text by default, which no cache may store.
 #[tokio::test]
-async fn a_cost_that_never_fits_has_no_retry_after() {
-    let (status, headers, body) = refusal(&refusing(None)).await;
-    assert_eq!(status, 429);
-    assert_eq!(header(&headers, "retry-after"), None);
-    assert_eq!(header(&headers, "ratelimit"), Some("\"default\";r=0"));
-    assert_eq!(body, "the request costs more than the rate limit can admit\n");
-}
-
-#[tokio::test]
-async fn the_body_is_plain_text_by_default() {
-    let bodies = [
-        "rate limit exceeded\n",
-        "the rate limit can't be checked now\n",
-        "the header \"x-api-key\" is missing\n",
+async fn each_refusal_has_its_status_its_wait_and_its_text() {
+    let rows = [
+        (Some("2"), "rate limit exceeded\n"),
+        (Some("1"), "the rate limit can't be checked now\n"),
+        (None, "the header \"x-api-key\" is missing\n"),
         // How the server is set up is not for clients, but for who develops it.
-        match cfg!(debug_assertions) {
-            true => "the rate limit is not set up: insert the internal ConnectInfo\n",
-            false => "the rate limit is not set up\n",
-        },
+        (
+            None,
+            match cfg!(debug_assertions) {
+                true => "the rate limit is not set up: insert the internal ConnectInfo\n",
+                false => "the rate limit is not set up\n",
+            },
+        ),
     ];
-    for ((status, layer), expected) in each().into_iter().zip(bodies) {
-        let (_, headers, body) = refusal(&layer).await;
+    for ((status, layer), (retry_after, text)) in each().into_iter().zip(rows) {
+        let (found, headers, body) = refusal(&layer).await;
+        assert_eq!((found.as_u16(), body.as_str()), (status, text));
+        assert_eq!(header(&headers, "retry-after"), retry_after, "{status}");
+        assert_eq!(header(&headers, "cache-control"), Some("no-store"), "{status}");
         assert_eq!(header(&headers, "content-type"), Some("text/plain; charset=utf-8"));
-        assert_eq!(body, expected, "{status}");
     }
 }
 
@@ -175,6 +158,7 @@ async fn a_problem_that_no_wait_solves_says_so() {
         .answers(Answers::new().refuse_with(problem_json));
     let (status, headers, body) = refusal(&layer).await;
     assert_eq!((status.as_u16(), header(&headers, "retry-after")), (429, None));
+    assert_eq!(header(&headers, "ratelimit"), Some("\"graphql\";r=100"));
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(body["retry-after"], Value::Null);
     assert_eq!(body["detail"], "the request costs more than the rate limit can admit");
@@ -220,8 +204,7 @@ async fn a_closure_returns_any_response() {
     assert_eq!(header(refusal.headers(), "x-own"), Some("yes"));
     assert_eq!(header(refusal.headers(), "retry-after"), Some("60"));
     assert_eq!(header(refusal.headers(), "cache-control"), Some("no-store"));
-    let body = refusal.into_body().collect().await.unwrap().to_bytes();
-    assert_eq!(body, "/ default: 0 of 1/min left in 60s, 429 Too Many Requests");
+    assert_eq!(text(refusal).await, "/ default: 0 of 1/min left in 60s, 429 Too Many Requests");
 }
 
 #[tokio::test]

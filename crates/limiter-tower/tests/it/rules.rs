@@ -2,96 +2,24 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::Request;
-use limiter_core::{Block, Cost, Limiter as _, ManualClock, MemoryLimiter, Policy, Quota, Source};
+use limiter_core::{Block, Cost, Policy, Quota};
 use limiter_test::deferred::Deferred;
 use limiter_tower::{
     ClientIp, RateLimitLayer, Rule,
     key::{FixedKey, KeyExtractor, MaybeKey, key_fn},
-    observe::Decisions,
     rule::{Disclosure, Mode, OnStoreFailure, Wait},
 };
 use tower::{Layer, service_fn};
 
 use crate::{
-    Body, by_address, for_all, header, hello, layer_of, limiter_of, request_from, send, statuses,
+    Memory, by_address, for_all, header, hello, hourly, layer_of, limiter_of, request_from,
+    request_to, send, statuses,
 };
-
-type Limiter = MemoryLimiter<ManualClock>;
-
-fn gcra(name: &str, permits: u64) -> Limiter {
-    limiter_of(Policy::gcra(name, Quota::per_hour(permits))).0
-}
-
-/// Returns rules for the address, the account and the whole service.
-fn three(address: &Limiter, account: &Limiter, global: &Limiter) -> [Rule; 3] {
-    let by_account = key_fn(|head| Some(head.headers.get("x-account")?.as_bytes().into()));
-    [
-        by_address(address.clone()),
-        Rule::new(account.clone(), by_account.or_skip()),
-        for_all(global.clone()),
-    ]
-}
-
-fn of_account(name: &str) -> Request<Body> {
-    let mut request = request_from("192.0.2.1");
-    request.headers_mut().insert("x-account", name.parse().unwrap());
-    request
-}
-
-fn used(limiter: &Limiter, key: &str) -> u64 {
-    limiter.peek(key).used()
-}
-
-fn used_by_address(limiter: &Limiter) -> u64 {
-    limiter.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used()
-}
-
-#[tokio::test]
-async fn an_admitted_request_is_charged_to_every_rule() {
-    let (address, account, global) = (gcra("address", 9), gcra("account", 9), gcra("global", 9));
-    let rules = three(&address, &account, &global);
-    let service = layer_of(rules.clone()).layer(service_fn(hello));
-    let response = send(&service, of_account("acme")).await;
-    assert_eq!(response.status(), 200);
-    assert_eq!(used_by_address(&address), 1);
-    assert_eq!(account.peek(b"acme").used(), 1);
-    assert_eq!(used(&global, "all"), 1);
-    let decisions = response.extensions().get::<Decisions>().unwrap();
-    let names: Vec<_> = decisions.iter().map(|decided| decided.policy().name()).collect();
-    assert_eq!(names, ["address", "account", "global"]);
-    assert_eq!(decisions.of(&rules[2]).unwrap().decision().remaining(), 8);
-    assert!(decisions.of(&for_all(gcra("global", 9))).is_none());
-    let limits = header(response.headers(), "ratelimit").unwrap();
-    assert_eq!(limits.matches(";r=8;").count(), 3, "{limits}");
-}
-
-#[tokio::test]
-async fn a_refusal_by_one_rule_charges_no_other() {
-    let (address, account, global) = (gcra("address", 9), gcra("account", 9), gcra("global", 2));
-    let service = layer_of(three(&address, &account, &global)).layer(service_fn(hello));
-    for expected in [200, 200, 429, 429, 429] {
-        assert_eq!(send(&service, of_account("acme")).await.status(), expected);
-    }
-    assert_eq!((used_by_address(&address), account.peek(b"acme").used()), (2, 2));
-}
-
-#[tokio::test]
-async fn a_refusal_reports_the_rule_that_refused_and_charges_no_other() {
-    let (address, account, global) = (gcra("address", 1), gcra("account", 9), gcra("global", 9));
-    let service = layer_of(three(&address, &account, &global)).layer(service_fn(hello));
-    send(&service, of_account("acme")).await;
-    let refusal = send(&service, of_account("acme")).await;
-    assert_eq!(refusal.status(), 429);
-    assert_eq!(header(refusal.headers(), "ratelimit"), Some("\"address\";r=0;t=3600"));
-    assert_eq!(header(refusal.headers(), "retry-after"), Some("3600"));
-    assert_eq!(used(&global, "all"), 1);
-}
 
 /// A client that returned when the first limit said so was refused by the next one.
 #[tokio::test]
 async fn a_refusal_has_the_longest_wait_of_the_rules_that_refuse_and_names_each() {
-    fn other(quota: &str) -> Limiter {
+    fn other(quota: &str) -> Memory {
         limiter_of(Policy::parse("other", quota).unwrap()).0
     }
     fn absent() -> impl MaybeKey {
@@ -123,14 +51,11 @@ async fn a_refusal_has_the_longest_wait_of_the_rules_that_refuse_and_names_each(
     for (row, (rule, retry_after, fields)) in rows.into_iter().enumerate() {
         // The order of the list changes nothing.
         for order in [[0, 1], [1, 0]] {
-            let rules = [by_address(gcra("address", 1)), rule()];
+            let rules = [by_address(hourly("address", 1)), rule()];
             let service = layer_of(order.map(|at| rules[at].clone())).layer(service_fn(hello));
             assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
-            let mut request = request_from("192.0.2.1");
-            if retry_after.is_none() {
-                *request.uri_mut() = "/batch".parse().unwrap();
-            }
-            let refusal = send(&service, request).await;
+            let path = if retry_after.is_none() { "/batch" } else { "/" };
+            let refusal = send(&service, request_to(path)).await;
             assert_eq!(refusal.status(), 429);
             assert_eq!(header(refusal.headers(), "retry-after"), retry_after, "row {row}");
             assert_eq!(header(refusal.headers(), "ratelimit"), Some(&*fields), "row {row}");
@@ -138,33 +63,12 @@ async fn a_refusal_has_the_longest_wait_of_the_rules_that_refuse_and_names_each(
     }
 }
 
-#[tokio::test]
-async fn a_rule_without_a_key_is_left_out_if_so_chosen() {
-    let (address, account, global) = (gcra("address", 9), gcra("account", 1), gcra("global", 9));
-    let service = layer_of(three(&address, &account, &global)).layer(service_fn(hello));
-    assert_eq!(statuses(&service, 3).await, [200, 200, 200]);
-    assert_eq!(used(&global, "all"), 3);
-}
-
-#[tokio::test]
-async fn a_store_that_fails_in_one_rule_charges_no_other_if_it_denies() {
-    let (address, global) = (gcra("address", 9), Deferred::new(gcra("global", 9)));
-    global.set_failing(true);
-    let denying = for_all(global.clone()).on_store_failure(OnStoreFailure::Deny);
-    let service = layer_of([by_address(address.clone()), denying]).layer(service_fn(hello));
-    assert_eq!(statuses(&service, 2).await, [503, 503]);
-    assert_eq!(used_by_address(&address), 0);
-    global.set_failing(false);
-    assert_eq!(statuses(&service, 1).await, [200]);
-    assert_eq!(used_by_address(&address), 1);
-}
-
 /// Returns a rule by address in a store, and a layer of it and of two rules whose stores fail, of which the second one
 /// denies. The failure of the first one ends the joint decision, so that the rule by address is charged alone; what that
 /// has charged is refunded by a call.
 fn refunding(account: &Deferred) -> (Rule, RateLimitLayer) {
     let failing = |name| {
-        let failing = Deferred::new(gcra(name, 9));
+        let failing = Deferred::new(hourly(name, 9));
         failing.set_failing(true);
         for_all(failing)
     };
@@ -175,7 +79,7 @@ fn refunding(account: &Deferred) -> (Rule, RateLimitLayer) {
 
 #[tokio::test]
 async fn a_refund_to_a_store_is_sent_though_nothing_polls_it() {
-    let account = Deferred::new(gcra("account", 9));
+    let account = Deferred::new(hourly("account", 9));
     let (rule, layer) = refunding(&account);
     let service = layer.layer(service_fn(hello));
     assert_eq!(statuses(&service, 2).await, [503, 503]);
@@ -199,7 +103,7 @@ async fn a_refund_to_a_store_is_sent_though_nothing_polls_it() {
 
 #[test]
 fn a_refund_that_a_shutdown_interrupts_is_counted() {
-    let account = Deferred::new(gcra("account", 9));
+    let account = Deferred::new(hourly("account", 9));
     let (rule, layer) = refunding(&account);
     let service = layer.layer(service_fn(hello));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -210,54 +114,24 @@ fn a_refund_that_a_shutdown_interrupts_is_counted() {
     assert_eq!(account.refunds() + rule.unsent(), 2);
 }
 
-#[tokio::test]
-async fn rules_in_stores_decide_as_those_in_memory() {
-    let (address, global) = (gcra("address", 2), gcra("global", 3));
-    let [address, global] = [address, global].map(Deferred::new);
-    let rule = for_all(global.clone());
-    let service = layer_of([by_address(address), rule.clone()]).layer(service_fn(hello));
-    assert_eq!(statuses(&service, 3).await, [200, 200, 429]);
-    assert_eq!(global.peek(&"all".into()).await.unwrap().used(), 2);
-    let decisions = send(&service, request_from("192.0.2.2")).await;
-    let decisions = decisions.extensions().get::<Decisions>().unwrap();
-    assert_eq!(decisions.of(&rule).unwrap().decision().source(), Source::State);
-}
-
-#[tokio::test]
-async fn each_rule_has_its_cost() {
-    let (bytes, requests) = (gcra("bytes", 1_000), gcra("requests", 10));
-    let by_length = for_all(bytes.clone()).cost(|head| {
-        let length = head.headers.get("content-length");
-        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-        Cost::new(length.unwrap_or(1)).unwrap_or(Cost::ONE)
-    });
-    let service = layer_of([by_length, for_all(requests.clone())]).layer(service_fn(hello));
-    for (length, status) in [(600, 200), (600, 429), (400, 200)] {
-        let mut request = request_from("192.0.2.1");
-        request.headers_mut().insert("content-length", length.into());
-        assert_eq!(send(&service, request).await.status(), status, "{length} bytes");
-    }
-    assert_eq!((used(&bytes, "all"), used(&requests, "all")), (1_000, 2));
-}
-
 #[test]
 fn a_list_of_rules_that_no_layer_can_have_is_refused() {
-    let named = |name: &str| for_all(gcra(name, 1));
+    let named = |name: &str| for_all(hourly(name, 1));
     let waiting = |name| {
         let wait = Wait::up_to(Duration::from_secs(1));
-        Rule::waiting(gcra(name, 1), FixedKey::new("all"), wait)
+        Rule::waiting(hourly(name, 1), FixedKey::new("all"), wait)
     };
     let many = |number| (0..number).map(|rule| named(&rule.to_string())).collect::<Vec<_>>();
     let limits =
         [Policy::gcra("api", Quota::per_hour(1)), Policy::gcra("daily", Quota::per_day(9))];
     let both = for_all(limiter_of(Policy::all_of("both", limits).unwrap()).0);
-    let chosen = || Rule::new(gcra("chosen", 1), key_fn(|_| None).or_skip());
+    let chosen = || Rule::new(hourly("chosen", 1), key_fn(|_| None).or_skip());
     let blocking = |key: Arc<dyn KeyExtractor>| {
         let block = Block::after(9).within(Duration::from_secs(60));
-        Rule::new(gcra("login", 1), key).block(block.lasting(Duration::from_secs(60))).unwrap()
+        Rule::new(hourly("login", 1), key).block(block.lasting(Duration::from_secs(60))).unwrap()
     };
     let account = || key_fn(|_| None).or_reject();
-    let shared = gcra("one", 1);
+    let shared = hourly("one", 1);
     let renamed = shared.with_policy(&Policy::gcra("two", Quota::per_hour(1))).unwrap();
     let same_states = [for_all(shared), by_address(renamed)];
     for (rules, expected) in [
@@ -278,7 +152,7 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
         ),
         (same_states.into(), "the rules [\"one\", \"two\"] count by the states of one limiter"),
         (
-            vec![chosen(), by_address(gcra("address", 1)).with_mode(Mode::SHADOW)],
+            vec![chosen(), by_address(hourly("address", 1)).with_mode(Mode::SHADOW)],
             "a client can choose its key by the rule \"chosen\"",
         ),
         // A key that all share is nobody's own.
@@ -288,7 +162,7 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
             "the rule \"login\" blocks a key that is not the client's own",
         ),
         (
-            vec![blocking(Arc::new(account())), by_address(gcra("address", 1))],
+            vec![blocking(Arc::new(account())), by_address(hourly("address", 1))],
             "the rule \"login\" blocks a key that is not the client's own",
         ),
     ] {
@@ -299,7 +173,7 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
         assert_eq!(message.downcast_ref::<String>(), Some(&error));
     }
     assert_eq!(RateLimitLayer::all(many(16)).rules().len(), 16);
-    let address = || by_address(gcra("address", 1));
+    let address = || by_address(hourly("address", 1));
     drop(RateLimitLayer::all([chosen(), address(), named("all"), waiting("a")]));
     drop(RateLimitLayer::all([blocking(Arc::new((account(), ClientIp::peer()))), address()]));
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::{Request, Response};
-use limiter_core::{Block, Cost, ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_core::{Block, Cost, Policy};
 use limiter_tower::{
     RateLimitLayer, Rule,
     observe::Decisions,
@@ -20,15 +20,16 @@ use limiter_tower::{
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
-    Body, by_address, for_all, header, layer_of, limiter_of, request_from, send, statuses,
+    Body, Memory, by_address, for_all, header, hourly, layer_of, limiter_of, request_from, send,
+    statuses, with,
 };
 
 const TEN: Cost = Cost::of(10);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Returns a rule that charges ten permits for a request, and the limiter behind it.
-fn tokens() -> (Rule, MemoryLimiter<ManualClock>) {
-    let (limiter, _) = limiter_of(Policy::gcra("tokens", Quota::per_hour(1_000)));
+fn tokens() -> (Rule, Memory) {
+    let limiter = hourly("tokens", 1_000);
     (for_all(limiter.clone()).cost(|_| TEN), limiter)
 }
 
@@ -37,7 +38,7 @@ fn chargeable(rule: &Rule) -> RateLimitLayer {
     RateLimitLayer::all([rule.clone()]).chargeable()
 }
 
-fn used(limiter: &MemoryLimiter<ManualClock>) -> u64 {
+fn used(limiter: &Memory) -> u64 {
     limiter.peek("all").used()
 }
 
@@ -55,63 +56,43 @@ async fn respond(status: u16) -> Result<Response<Body>, Infallible> {
     Ok(Response::builder().status(status).body(Body::default()).unwrap())
 }
 
+type Settle = fn(ResponseHead<'_>) -> Keep;
+
 #[tokio::test]
-async fn a_charge_is_settled_by_the_responses_status() {
-    for (status, left) in [(200, 0), (401, 10), (500, 10)] {
+async fn a_charge_is_settled_by_the_response_and_at_most_all_of_it_is_kept() {
+    let rows: [(Settle, u16, u64); 6] = [
+        (failures, 200, 0),
+        (failures, 401, 10),
+        (failures, 500, 10),
+        (|_| Keep::Only(3), 200, 3),
+        (|_| Keep::Only(0), 200, 0),
+        (|_| Keep::Only(u64::MAX), 200, 10),
+    ];
+    for (row, (settle, status, left)) in rows.into_iter().enumerate() {
         let (rule, limiter) = tokens();
-        let service = layer_of([rule.settle(failures)]).layer(service_fn(move |_| respond(status)));
+        let service = layer_of([rule.settle(settle)]).layer(service_fn(move |_| respond(status)));
         assert_eq!(statuses(&service, 1).await, [status]);
-        assert_eq!(used(&limiter), left, "status {status}");
+        assert_eq!(used(&limiter), left, "row {row}");
     }
 }
 
+/// Of several settlements by the handler and by the layer.
 #[tokio::test]
-async fn only_failed_logins_count() {
-    let (limiter, _) = limiter_of(Policy::gcra("login", Quota::per_hour(3)));
-    let service = layer_of([for_all(limiter).settle(failures)]).layer(service_fn(login));
-    assert_eq!(statuses(&service, 20).await, [200; 20]);
-    let mut failed = Vec::new();
-    for _ in 0..5 {
-        let mut request = request_from("192.0.2.1");
-        request.headers_mut().insert("wrong", "yes".parse().unwrap());
-        failed.push(send(&service, request).await.status().as_u16());
-    }
-    assert_eq!(failed, [401, 401, 401, 429, 429]);
-}
-
-#[tokio::test]
-async fn a_part_of_a_charge_is_kept_and_at_most_all_of_it() {
-    for (keep, left) in [(Keep::Only(3), 3), (Keep::Only(0), 0), (Keep::Only(u64::MAX), 10)] {
-        let (rule, limiter) = tokens();
-        let service = layer_of([rule.settle(move |_| keep)]).layer(service_fn(|_| respond(200)));
+async fn a_handlers_first_settlement_wins() {
+    for settles in [false, true] {
+        let (mut rule, limiter) = tokens();
+        if settles {
+            rule = rule.settle(|_| Keep::None);
+        }
+        let service = chargeable(&rule).layer(service_fn(|request: Request<Body>| {
+            let charge = request.extensions().get::<Charge>().unwrap();
+            charge.keep(&rule, 4);
+            charge.clone().keep(&rule, 0);
+            respond(200)
+        }));
         statuses(&service, 1).await;
-        assert_eq!(used(&limiter), left, "{keep:?}");
+        assert_eq!(used(&limiter), 4, "the layer settles: {settles}");
     }
-}
-
-#[tokio::test]
-async fn a_handler_settles_its_charge_and_the_first_settlement_wins() {
-    let (rule, limiter) = tokens();
-    let service = chargeable(&rule).layer(service_fn(|request: Request<Body>| {
-        let charge = request.extensions().get::<Charge>().unwrap();
-        charge.keep(&rule, 4);
-        charge.clone().keep(&rule, 0);
-        respond(200)
-    }));
-    statuses(&service, 1).await;
-    assert_eq!(used(&limiter), 4);
-}
-
-#[tokio::test]
-async fn a_handlers_settlement_wins_over_the_layers() {
-    let (rule, limiter) = tokens();
-    let rule = rule.settle(|_| Keep::None);
-    let service = chargeable(&rule).layer(service_fn(|request: Request<Body>| {
-        request.extensions().get::<Charge>().unwrap().keep(&rule, 7);
-        respond(200)
-    }));
-    statuses(&service, 1).await;
-    assert_eq!(used(&limiter), 7);
 }
 
 #[tokio::test]
@@ -184,7 +165,7 @@ async fn the_fields_are_those_after_the_settlement() {
         for (is_wrong, fields) in [false, true, false].into_iter().zip(expected) {
             let mut request = request_from("192.0.2.1");
             if is_wrong {
-                request.headers_mut().insert("wrong", "yes".parse().unwrap());
+                request = with(request, "wrong", "yes");
             }
             let response = send(&service, request).await;
             let expected = format!("\"login\";r={fields}");
@@ -216,11 +197,11 @@ async fn the_fields_follow_the_settlement_of_a_handler_and_not_a_later_one() {
 async fn a_handler_settles_each_rule_alone_and_charges_more_than_was_charged() {
     for (keep, tokens_left) in [(0, 0), (3, 3), (10, 10), (250, 250), (5_000, 1_000)] {
         let (tokens, of_tokens) = tokens();
-        let (of_requests, _) = limiter_of(Policy::gcra("requests", Quota::per_hour(9)));
+        let of_requests = hourly("requests", 9);
         let requests = by_address(of_requests.clone());
         let rules = [tokens.clone(), requests.clone()];
         let layer = layer_of(rules).chargeable();
-        let other = for_all(limiter_of(Policy::gcra("other", Quota::per_hour(9))).0);
+        let other = for_all(hourly("other", 9));
         let service = layer.layer(service_fn(|request: Request<Body>| {
             let charge = request.extensions().get::<Charge>().unwrap();
             // A rule that has not counted the request is not part of it.

@@ -4,26 +4,18 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{Extension, Router, body, extract::connect_info::MockConnectInfo, routing::get};
 use http::{Request, StatusCode};
-use limiter_core::{Limiter, MemoryLimiter, Policy, Quota};
+use limiter_core::{Limiter, Policy, Quota};
 use limiter_tower::{RateLimitLayer, key::FixedKey, observe::Decisions, rule::Mode};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{by_address, for_all, hello, layer, layer_of, per_address, request_from, send};
+use crate::{
+    by_address, for_all, hello, hourly, layer, layer_of, per_address, request_from, routed, send,
+    statuses,
+};
 
 /// A layer in a struct, so that its type can be named.
 struct Settings {
     layer: RateLimitLayer,
-}
-
-fn settings(limit: u64) -> Settings {
-    let policy = Policy::gcra("default", Quota::per_hour(limit));
-    let limiter: Arc<dyn Limiter> = Arc::new(MemoryLimiter::new(policy));
-    Settings { layer: RateLimitLayer::new(limiter, FixedKey::new("all")) }
-}
-
-async fn status(app: &Router, path: &str) -> StatusCode {
-    let request = Request::builder().uri(path).body(body::Body::empty()).unwrap();
-    app.clone().oneshot(request).await.unwrap().status()
 }
 
 #[tokio::test]
@@ -44,40 +36,32 @@ async fn clones_of_a_layer_and_its_services_share_one_limit() {
 
 #[tokio::test]
 async fn routes_under_one_layer_share_one_limit() {
-    let Settings { layer } = settings(3);
+    let limiter: Arc<dyn Limiter> = Arc::new(hourly("default", 3));
+    let settings = Settings { layer: RateLimitLayer::new(limiter, FixedKey::new("all")) };
+    let Settings { layer } = settings;
     let app = Router::new()
         .route("/a", get(|| async { "a" }))
         .route("/b", get(|| async { "b" }))
         .layer(layer.clone())
         .route("/c", get(|| async { "c" }).layer(layer))
         .route("/free", get(|| async { "free" }));
-    let mut statuses = Vec::new();
-    for path in ["/a", "/b", "/c", "/a", "/b", "/c", "/free"] {
-        statuses.push(status(&app, path).await.as_u16());
-    }
+    let statuses = routed(&app, ["/a", "/b", "/c", "/a", "/b", "/c", "/free"]).await;
     assert_eq!(statuses, [200, 200, 200, 429, 429, 429, 200]);
 }
 
 #[tokio::test]
 async fn a_limiter_can_be_shared_by_two_layers() {
-    let policy = Policy::gcra("default", Quota::per_hour(2));
-    let limiter = MemoryLimiter::new(policy);
-    let one = per_address(limiter.clone()).layer(service_fn(hello));
-    let other = per_address(limiter).layer(service_fn(hello));
-    let mut statuses = Vec::new();
-    for service in [&one, &other, &one, &other] {
-        statuses.push(send(service, request_from("192.0.2.1")).await.status().as_u16());
-    }
-    assert_eq!(statuses, [200, 200, 429, 429]);
+    let limiter = hourly("default", 2);
+    let layers = [per_address(limiter.clone()), per_address(limiter)];
+    let [one, other] = layers.map(|layer| layer.layer(service_fn(hello)));
+    assert_eq!(statuses(&one, 1).await, [200]);
+    assert_eq!(statuses(&other, 2).await, [200, 429]);
+    assert_eq!(statuses(&one, 1).await, [429]);
 }
 
 #[tokio::test]
 async fn two_layers_on_one_route_keep_both_decisions() {
-    let named = |name, permits| {
-        let policy = Policy::gcra(name, Quota::per_hour(permits));
-        by_address(MemoryLimiter::new(policy))
-    };
-    let (inner, outer) = (named("inner", 5), named("outer", 9));
+    let (inner, outer) = (by_address(hourly("inner", 5)), by_address(hourly("outer", 9)));
     let app = Router::new()
         .route(
             "/",
@@ -103,9 +87,9 @@ fn names(decisions: &Decisions) -> String {
 
 #[tokio::test]
 async fn a_rule_in_two_layers_is_one_rule() {
-    let rule = by_address(MemoryLimiter::new(Policy::gcra("default", Quota::per_hour(3))));
+    let rule = by_address(hourly("default", 3));
     // One of the layers has another rule, too.
-    let other = for_all(MemoryLimiter::new(Policy::gcra("other", Quota::per_hour(99))));
+    let other = for_all(hourly("other", 99));
     let one = layer_of([rule.clone()]).layer(service_fn(hello));
     let two = layer_of([other, rule.clone()]).layer(service_fn(hello));
     let statuses = async || {

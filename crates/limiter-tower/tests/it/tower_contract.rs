@@ -91,13 +91,6 @@ async fn a_request_that_is_dropped_before_its_decision_calls_nothing() {
 }
 
 #[tokio::test]
-async fn an_inner_error_is_passed_on_as_it_is() {
-    let inner = tower::service_fn(|_: Request<Body>| ready(Err::<Response<Body>, _>(7_u8)));
-    let result = layer().0.layer(inner).oneshot(request_from("192.0.2.1")).await;
-    assert_eq!(result.map(|_| ()).unwrap_err(), 7);
-}
-
-#[tokio::test]
 async fn bodies_have_an_exact_length_and_an_end() {
     let service = layer().0.layer(tower::service_fn(crate::hello));
     for (requests, length) in [(1, "hello".len()), (10, "rate limit exceeded\n".len())] {

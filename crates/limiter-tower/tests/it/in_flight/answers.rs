@@ -1,10 +1,8 @@
 //! What clients and handlers receive.
 
 use http::{HeaderMap, Method, Request, Response};
-use http_body_util::BodyExt;
-use limiter_core::{Policy, Quota};
 use limiter_tower::{
-    Answers, InFlightLayer, InFlightRule,
+    Answers, InFlightLayer,
     observe::Decisions,
     refusal::{Reason, problem_json},
     rule::Disclosure,
@@ -13,22 +11,17 @@ use limiter_tower::{
 use serde_json::{Value, json};
 use tower::{Layer, ServiceExt};
 
-use super::{Counter, Events, Stream, behind, behind_layer, rule, send, two_frames};
+use super::{Counter, Events, Stream, behind, behind_layer, rule, rule_of, send, two_frames};
 use crate::{
     Body,
     dialect_choices::{EACH, has_lists},
-    for_all, header, limiter_of,
+    for_all, header, hourly, text,
 };
-use limiter_tower::key::FixedKey;
 
 /// Returns the responses to a request that is admitted and is in flight, and to one that is refused.
 async fn both(layer: &InFlightLayer) -> [Response<HeldBody<Stream>>; 2] {
     let service = behind_layer(layer, two_frames);
     [send(&service).await, send(&service).await]
-}
-
-async fn text_of(response: Response<HeldBody<Stream>>) -> String {
-    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
 }
 
 #[tokio::test]
@@ -42,12 +35,12 @@ async fn a_refusal_is_429_without_a_time() {
         assert_eq!(header(response.headers(), "retry-after"), None);
     }
     assert_eq!(header(refused.headers(), "cache-control"), Some("no-store"));
-    assert_eq!(text_of(refused).await, "too many requests in flight\n");
+    assert_eq!(text(refused).await, "too many requests in flight\n");
 }
 
 #[tokio::test]
 async fn fields_are_next_to_those_of_rates() {
-    let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(10))).0;
+    let limiter = hourly("api", 10);
     let rate = limiter_tower::RateLimitLayer::all([for_all(limiter)]);
     let inner = behind(&rule(3).0, two_frames);
     let service = rate.any_body().layer(inner);
@@ -77,48 +70,45 @@ async fn fields_with_a_reset_leave_the_limit_out() {
 }
 
 #[tokio::test]
-async fn a_limit_of_the_service_is_503_by_choice() {
-    let layer = InFlightLayer::all([rule(1).0.unavailable()])
-        .answers(Answers::new().refuse_with(problem_json));
-    let [_admitted, refused] = both(&layer).await;
-    assert_eq!((refused.status().as_u16(), header(refused.headers(), "retry-after")), (503, None));
-    let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
-    assert_eq!(body["title"], "Temporary Reduced Capacity");
-}
-
-#[tokio::test]
-async fn a_client_that_is_over_its_own_limit_too_receives_429() {
-    let of = |name| InFlightRule::new(Counter::new(name, 1), FixedKey::new("all"));
-    let layer = InFlightLayer::all([of("own"), of("service").unavailable()]);
-    let [_admitted, refused] = both(&layer).await;
-    assert_eq!(refused.status(), 429);
-}
-
-#[tokio::test]
-async fn problem_details_name_the_limit() {
-    let layer = InFlightLayer::all([rule(1).0]).answers(Answers::new().refuse_with(problem_json));
-    let [_admitted, refused] = both(&layer).await;
-    let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
-    assert_eq!(
-        body,
+async fn a_limit_of_the_service_is_503_by_choice_unless_the_client_is_over_its_own_too() {
+    let of = |name| rule_of(&Counter::new(name, 1));
+    let problem = |name: &str, title: &str, status: u16, violated: &[&str]| {
         json!({
-            "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
-            "title": "Quota Exceeded",
-            "status": 429,
+            "type": format!("https://iana.org/assignments/http-problem-types#{name}"),
+            "title": title,
+            "status": status,
             "detail": "too many requests in flight",
-            "violated-policies": ["uploads"],
+            "violated-policies": violated,
         })
-    );
+    };
+    let quota = |violated| problem("quota-exceeded", "Quota Exceeded", 429, violated);
+    let capacity = "Temporary Reduced Capacity";
+    let capacity = problem("temporary-reduced-capacity", capacity, 503, &["service"]);
+    let service = || of("service").unavailable();
+    for (rules, problem, grpc_status) in [
+        (vec![of("own")], quota(&["own"]), "8"),
+        (vec![service()], capacity, "14"),
+        (vec![of("own"), service()], quota(&["own", "service"]), "8"),
+    ] {
+        let answers = Answers::new().refuse_with(problem_json).grpc();
+        let layer = InFlightLayer::all(rules).answers(answers);
+        let [_admitted, refused] = both(&layer).await;
+        assert_eq!(header(refused.headers(), "retry-after"), None);
+        assert_eq!(refused.status().as_u16(), problem["status"]);
+        let found: Value = serde_json::from_str(&text(refused).await).unwrap();
+        assert_eq!(found, problem);
+        assert_eq!(header(&call(&layer).await, "grpc-status"), Some(grpc_status), "{problem}");
+    }
 }
 
 #[tokio::test]
 async fn a_refusal_names_each_full_limit_that_may_be_seen() {
-    let of = |name, limit| InFlightRule::new(Counter::new(name, limit), FixedKey::new("all"));
+    let of = |name, limit| rule_of(&Counter::new(name, limit));
     let (own, events_of_own) = Events::of(of("own", 1));
     let (of_service, events) = Events::of(of("service", 1));
     // A store is not asked once another limit refuses.
     let stored = Counter::new("stored", 1).slow();
-    let in_store = InFlightRule::new(stored.clone(), FixedKey::new("all"));
+    let in_store = rule_of(&stored);
     let secret = of("secret", 1).disclose(Disclosure::None);
     let layer = InFlightLayer::all([of("roomy", 5), own, secret, of_service, in_store])
         .answers(Answers::new().refuse_with(problem_json));
@@ -126,7 +116,7 @@ async fn a_refusal_names_each_full_limit_that_may_be_seen() {
     let _admitted = send(&service).await;
     assert_eq!(stored.calls(), ["enter"]);
     let refused = send(&service).await;
-    let body: Value = serde_json::from_str(&text_of(refused).await).unwrap();
+    let body: Value = serde_json::from_str(&text(refused).await).unwrap();
     assert_eq!(body["violated-policies"], json!(["own", "service"]));
     assert_eq!(events_of_own.take(), ["allowed", "denied"]);
     assert_eq!(events.take(), ["allowed", "denied"]);
@@ -137,10 +127,7 @@ async fn a_refusal_names_each_full_limit_that_may_be_seen() {
 async fn call(layer: &InFlightLayer) -> HeaderMap {
     let service = behind_layer(layer, two_frames);
     let _admitted = send(&service).await;
-    let mut request = Request::new(Body::default());
-    *request.method_mut() = Method::POST;
-    request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
-    let response = service.oneshot(request).await.unwrap();
+    let response = service.oneshot(crate::grpc_call()).await.unwrap();
     assert_eq!(response.status(), 200);
     assert!(http_body::Body::is_end_stream(response.body()));
     response.headers().clone()
@@ -161,20 +148,13 @@ async fn a_grpc_client_receives_resource_exhausted_without_pushback() {
 }
 
 #[tokio::test]
-async fn a_grpc_client_receives_unavailable_for_a_limit_of_the_service() {
-    let headers =
-        call(&InFlightLayer::all([rule(1).0.unavailable()]).answers(Answers::new().grpc())).await;
-    assert_eq!(header(&headers, "grpc-status"), Some("14"));
-}
-
-#[tokio::test]
 async fn a_limit_that_is_not_disclosed_is_not_named() {
     for disclosure in [Disclosure::None, Disclosure::RetryAfterOnly] {
         let layer = InFlightLayer::all([rule(1).0.disclose(disclosure)]);
         for response in both(&layer.clone().answers(Answers::new().refuse_with(problem_json))).await
         {
             assert_eq!(header(response.headers(), "ratelimit-policy"), None);
-            assert!(!text_of(response).await.contains("uploads"));
+            assert!(!text(response).await.contains("uploads"));
         }
         let headers = call(&layer.answers(Answers::new().grpc())).await;
         assert_eq!(header(&headers, "grpc-status-details-bin"), None);
@@ -210,7 +190,7 @@ async fn a_closure_that_refuses_reads_why() {
         Response::new(format!("{} of {}", full.occupancy().held(), full.occupancy().limit()).into())
     }));
     let [_admitted, refused] = both(&layer).await;
-    assert_eq!(text_of(refused).await, "1 of 1");
+    assert_eq!(text(refused).await, "1 of 1");
 }
 
 /// Behind `Disclosure::None`, no client learns whether a rate or a limit in flight has refused it.
@@ -218,7 +198,7 @@ async fn a_closure_that_refuses_reads_why() {
 async fn an_undisclosed_limit_answers_as_an_undisclosed_rate() {
     let answers = Answers::new().refuse_with(problem_json).grpc();
     let secret = Disclosure::None;
-    let limiter = limiter_of(Policy::gcra("api", Quota::per_hour(1))).0;
+    let limiter = hourly("api", 1);
     let rate = for_all(limiter).disclose(secret);
     let rate = limiter_tower::RateLimitLayer::all([rate]);
     let uploads = InFlightLayer::all([rule(1).0.disclose(secret)]);
@@ -238,8 +218,7 @@ async fn an_undisclosed_limit_answers_as_an_undisclosed_rate() {
                 (by_rate.status(), by_rate.headers()),
                 (in_flight.status(), in_flight.headers())
             );
-            let by_rate = by_rate.into_body().collect().await.unwrap().to_bytes();
-            assert_eq!(by_rate, in_flight.into_body().collect().await.unwrap().to_bytes());
+            assert_eq!(text(by_rate).await, text(in_flight).await);
         }
     }
 }

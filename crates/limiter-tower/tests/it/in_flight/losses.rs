@@ -12,11 +12,10 @@ use limiter_core::ManualClock;
 use limiter_tower::{
     InFlightRule,
     in_flight::{HoldGuard, PermitLost},
-    key::FixedKey,
 };
 
 use super::{
-    Counter, Events, behind, empty, never, next, permit_of, rule, send, start, two_frames,
+    Counter, Events, behind, empty, never, next, permit_of, rule, rule_of, send, start, two_frames,
 };
 use crate::{Body, poll_once};
 
@@ -24,7 +23,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 fn losable(limit: u32) -> (InFlightRule, Counter) {
     let counter = Counter::new("uploads", limit).losable();
-    (InFlightRule::new(counter.clone(), FixedKey::new("all")), counter)
+    (rule_of(&counter), counter)
 }
 
 #[tokio::test]

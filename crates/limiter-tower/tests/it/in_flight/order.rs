@@ -18,7 +18,9 @@ use limiter_tower::{
 };
 use tower::{Layer, Service, ServiceExt};
 
-use super::{Counter, Events, Limited, Stream, behind, behind_layer, rule, send, two_frames};
+use super::{
+    Counter, Events, Limited, Stream, behind, behind_layer, rule, rule_of, send, two_frames,
+};
 use crate::{Body, for_all, header, limiter_of, poll_once};
 
 const TEN: Quota = Quota::per_hour(10);
@@ -33,10 +35,6 @@ fn rate() -> (Rule, MemoryLimiter<ManualClock>) {
 
 fn used(limiter: &MemoryLimiter<ManualClock>) -> u64 {
     limiter.peek("all").used()
-}
-
-fn in_flight_of(counter: &Counter) -> InFlightRule {
-    InFlightRule::new(counter.clone(), FixedKey::new("all"))
 }
 
 /// Returns a service behind this rate and, inside of it, this limit.
@@ -58,7 +56,7 @@ async fn attempts_at_a_full_limit_are_charged_by_the_rate_outside() {
         let (api, limiter) = rate();
         let counter = Counter::new("uploads", 1);
         let counter = if is_slow { counter.slow() } else { counter };
-        let service = around(api, &in_flight_of(&counter));
+        let service = around(api, &rule_of(&counter));
         let first = request(&service).await;
         assert_eq!(first.status(), StatusCode::OK);
         for attempt in 2..=10 {
@@ -71,21 +69,6 @@ async fn attempts_at_a_full_limit_are_charged_by_the_rate_outside() {
         assert!(refused.headers().contains_key("retry-after"));
         assert_eq!(counter.calls(), [""; 0]);
     }
-}
-
-/// Tokens are not charged for a request that has no place.
-#[tokio::test]
-async fn a_full_limit_charges_no_rate_inside_of_it() {
-    let (tokens, limiter) = rate();
-    let inner = RateLimitLayer::all([tokens]).any_body().layer(tower::service_fn(two_frames));
-    let service = InFlightLayer::all([rule(1).0]).layer(inner);
-    let send = || service.clone().oneshot(Request::new(Body::default()));
-    let first = send().await.unwrap();
-    assert_eq!((first.status(), used(&limiter)), (StatusCode::OK, 1));
-    assert_eq!(send().await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(used(&limiter), 1);
-    drop(first);
-    assert_eq!(send().await.unwrap().status(), StatusCode::OK);
 }
 
 /// The refusal of the inner layer is not settled, is no strike, and keeps its fields.
@@ -122,7 +105,7 @@ async fn an_outer_rate_keeps_its_charge_for_a_request_that_an_inner_layer_refuse
 async fn a_store_is_not_called_for_a_client_whose_rate_is_used_up() {
     let (api, limiter) = rate();
     let counter = Counter::new("uploads", 1).slow();
-    let service = around(api, &in_flight_of(&counter));
+    let service = around(api, &rule_of(&counter));
     for _ in 0..10 {
         // Dropped while the store is asked.
         let future = service.clone().call(Request::new(Body::default()));
@@ -135,21 +118,9 @@ async fn a_store_is_not_called_for_a_client_whose_rate_is_used_up() {
 }
 
 #[tokio::test]
-async fn a_rate_that_refuses_holds_nothing() {
-    let (api, limiter) = rate();
-    assert!(limiter.check_n("all", Cost::of(10)).is_admitted());
-    let (uploads, events) = Events::of(rule(1).0);
-    let response = request(&around(api, &uploads)).await;
-    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(header(response.headers(), "ratelimit-policy"), Some(r#""api";q=10;w=3600"#));
-    assert!(response.headers().contains_key("retry-after"));
-    assert_eq!((uploads.held(), events.take()), (0, vec![]));
-}
-
-#[tokio::test]
 async fn a_full_limit_gives_back_what_other_limits_have_taken() {
     let (first, second) = (Counter::new("first", 5), Counter::new("second", 1));
-    let layer = InFlightLayer::all([in_flight_of(&first), in_flight_of(&second)]);
+    let layer = InFlightLayer::all([rule_of(&first), rule_of(&second)]);
     let service = behind_layer(&layer, two_frames);
     let response = send(&service).await;
     assert_eq!((first.held(), second.held()), (1, 1));
@@ -186,7 +157,7 @@ fn user() -> impl MaybeKey {
 async fn a_missing_key_is_rejected_before_a_permit_is_taken() {
     let counters = [Counter::new("uploads", 1), Counter::new("all", 1)];
     let (uploads, events) = Events::of(InFlightRule::new(counters[0].clone(), user().or_reject()));
-    let layer = InFlightLayer::all([in_flight_of(&counters[1]), uploads]);
+    let layer = InFlightLayer::all([rule_of(&counters[1]), uploads]);
     let response = send(&behind_layer(&layer, two_frames)).await;
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     assert_eq!(counters.map(|counter| counter.calls()), [vec![""; 0], vec![]]);
@@ -236,7 +207,7 @@ async fn a_store_that_fails_forwards_by_default_and_else_answers_503() {
         (OnStoreFailure::Deny, StatusCode::SERVICE_UNAVAILABLE, "error_denied"),
     ] {
         let counter = Counter::new("uploads", 1).slow().failing();
-        let (uploads, events) = Events::of(in_flight_of(&counter).on_store_failure(choice));
+        let (uploads, events) = Events::of(rule_of(&counter).on_store_failure(choice));
         let service = behind(&uploads, two_frames);
         assert_eq!(send(&service).await.status(), status);
         assert_eq!((counter.calls(), events.take()), (vec!["enter"], vec![outcome]));
@@ -262,36 +233,19 @@ async fn a_layer_that_is_off_or_skips_counts_nothing() {
 
 #[tokio::test]
 async fn a_service_that_fails_to_become_ready_gives_back() {
-    #[derive(Clone)]
-    struct Broken;
-    impl Service<Request<Body>> for Broken {
-        type Response = Response<Body>;
-        type Error = &'static str;
-        type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
-        fn poll_ready(
-            &mut self,
-            _: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<Result<(), Self::Error>> {
-            std::task::Poll::Ready(Err("not ready"))
-        }
-        fn call(&mut self, _: Request<Body>) -> Self::Future {
-            std::future::ready(Ok(Response::default()))
-        }
-    }
     let (uploads, counter) = rule(5);
-    let mut service = InFlightLayer::all([uploads]).layer(Broken);
+    let mut service = InFlightLayer::all([uploads]).layer(crate::waiting::Failing::after(0));
     let mut future: Pin<Box<_>> = Box::pin(service.call(Request::new(Body::default())));
     assert_eq!(counter.held(), 0, "given back before the future is polled");
-    assert_eq!(poll_once(future.as_mut()).unwrap().map(|_| ()).unwrap_err(), "not ready");
+    assert_eq!(poll_once(future.as_mut()).unwrap().map(|_| ()).unwrap_err(), "closed");
     assert_eq!(counter.calls(), ["enter"]);
 }
 
 #[tokio::test]
 async fn a_store_that_fails_is_reported_although_another_limit_refuses() {
     let log = limiter_rig::log::Log::start();
-    let (first, first_events) =
-        Events::of(in_flight_of(&Counter::new("first", 9).slow().failing()));
-    let (full, full_events) = Events::of(in_flight_of(&Counter::new("full", 0).slow()));
+    let (first, first_events) = Events::of(rule_of(&Counter::new("first", 9).slow().failing()));
+    let (full, full_events) = Events::of(rule_of(&Counter::new("full", 0).slow()));
     let service = behind_layer(&InFlightLayer::all([first, full]), two_frames);
     assert_eq!(send(&service).await.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!((first_events.take(), full_events.take()), (vec!["error_allowed"], vec!["denied"]));

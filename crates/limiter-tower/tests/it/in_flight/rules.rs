@@ -9,14 +9,14 @@ use http::{Request, StatusCode};
 use limiter_core::Key;
 use limiter_tower::{
     ClientIp, InFlightLayer, InFlightRule,
-    key::{FixedKey, HeaderKey, MaybeKey, key_fn},
+    key::{HeaderKey, MaybeKey, key_fn},
     observe::Event,
     refusal::Reason,
     rule::Mode,
 };
 use tower::ServiceExt;
 
-use super::{Counter, Events, behind, behind_layer, rule, send, two_frames};
+use super::{Counter, Events, behind, behind_layer, rule, rule_of, send, two_frames};
 use crate::Body;
 
 fn of_path(path: &str) -> Request<Body> {
@@ -109,7 +109,7 @@ async fn a_shadow_and_a_failed_store_return_a_guard_that_holds_nothing() {
     let second = rule.enter(&key).await.unwrap();
     assert_eq!((rule.held(), second.is_lost()), (1, false));
     drop((first, second));
-    let failing = InFlightRule::new(Counter::new("uploads", 1).failing(), FixedKey::new("all"));
+    let failing = rule_of(&Counter::new("uploads", 1).failing());
     let guard = failing.enter(&key).await.unwrap();
     assert!(!guard.is_lost());
     assert_eq!(failing.held(), 0);
@@ -135,10 +135,9 @@ async fn the_observer_of_a_layer_receives_the_events_of_all_its_rules() {
         let text = format!("{} {} {asked:?}", event.rule, event.outcome.name());
         of_layer.lock().unwrap().push(text);
     };
-    let (own, events) =
-        Events::of(InFlightRule::new(Counter::new("own", 5).losable(), FixedKey::new("all")));
+    let (own, events) = Events::of(rule_of(&Counter::new("own", 5).losable()));
     let all = Counter::new("all", 5).losable();
-    let of_all = InFlightRule::new(all.clone(), FixedKey::new("all"));
+    let of_all = rule_of(&all);
     let layer = InFlightLayer::all([own, of_all.clone()]).observe(observe);
     let response = send(&behind_layer(&layer, two_frames)).await;
     all.lose();
@@ -198,7 +197,7 @@ fn a_full_table_refuses_and_is_counted() {
 fn requests_that_a_local_share_decides_are_counted() {
     let of = |counter: Counter| {
         let recorded = crate::metrics::record(async {
-            let service = behind(&InFlightRule::new(counter, FixedKey::new("all")), two_frames);
+            let service = behind(&rule_of(&counter), two_frames);
             let _first = send(&service).await;
             assert_eq!(send(&service).await.status(), 429);
         });
@@ -215,7 +214,7 @@ fn requests_that_a_local_share_decides_are_counted() {
 fn metrics_count_requests_permits_and_events() {
     let recorded = crate::metrics::record(async {
         let counter = Counter::new("uploads", 1).losable();
-        let rule = InFlightRule::new(counter.clone(), FixedKey::new("all"));
+        let rule = rule_of(&counter);
         let service = behind(&rule, two_frames);
         let first = send(&service).await;
         send(&service).await;

@@ -10,52 +10,15 @@ use axum::{
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
-use hyper::{
-    body::Incoming,
-    client::conn::{http1, http2},
-};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::body::Incoming;
 use limiter_tower::{Answers, InFlightLayer, InFlightRule};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::mpsc,
-    task::JoinHandle,
-    time::timeout,
-};
+use tokio::{net::TcpStream, sync::mpsc, time::timeout};
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 
 use super::rule;
+use crate::server::{Client, Server};
 
 const AT_MOST: Duration = Duration::from_secs(30);
-
-/// A server that is stopped when this is dropped.
-struct Server {
-    address: SocketAddr,
-    serving: JoinHandle<()>,
-}
-
-impl Server {
-    async fn start(app: Router) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, serving }
-    }
-
-    async fn http2(&self) -> http2::SendRequest<Empty<Bytes>> {
-        let io = TokioIo::new(TcpStream::connect(self.address).await.unwrap());
-        let (client, connection) =
-            http2::Builder::new(TokioExecutor::new()).handshake(io).await.unwrap();
-        tokio::spawn(connection);
-        client
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
-}
 
 async fn until_held(rule: &InFlightRule, held: u64) {
     let wait = async {
@@ -89,7 +52,7 @@ async fn server_sent_events_hold_a_permit_until_they_end() {
     let rule = rule(1).0;
     let (app, mut opened) = events(&rule);
     let server = Server::start(app).await;
-    let client = server.http2().await;
+    let client = server.connect().await.sender;
     let send = || client.clone().send_request(request(server.address));
     let response: Response<Incoming> = send().await.unwrap();
     assert_eq!((response.status().as_u16(), rule.held()), (200, 1));
@@ -111,7 +74,7 @@ async fn an_http2_reset_gives_the_permit_back_before_and_within_the_body() {
     let waits = get(async || std::future::pending::<()>().await);
     let app = app.route("/never", waits.layer(InFlightLayer::all([rule.clone()])));
     let server = Server::start(app).await;
-    let mut client = server.http2().await;
+    let mut client = server.connect().await.sender;
     // Within the body.
     let response = client.send_request(request(server.address)).await.unwrap();
     let _events = opened.recv().await.unwrap();
@@ -132,11 +95,7 @@ async fn a_client_that_closes_its_connection_gives_all_permits_back() {
     let rule = rule(10).0;
     let (app, mut opened) = events(&rule);
     let server = Server::start(app).await;
-    let socket = TcpStream::connect(server.address).await.unwrap().into_std().unwrap();
-    let io = TokioIo::new(TcpStream::from_std(socket.try_clone().unwrap()).unwrap());
-    let (mut client, connection) =
-        http2::Builder::new(TokioExecutor::new()).handshake(io).await.unwrap();
-    tokio::spawn(connection);
+    let Client { sender: mut client, socket } = server.connect().await;
     let mut senders = Vec::new();
     let mut responses = Vec::new();
     for _ in 0..10 {
@@ -156,7 +115,7 @@ async fn a_client_that_reads_nothing_of_one_piece_holds_its_permit() {
     let large = get(async || vec![0_u8; 32 << 20]);
     let app = Router::new().route("/", large).layer(InFlightLayer::all([rule.clone()]));
     let server = Server::start(app).await;
-    let mut other = server.http2().await;
+    let mut other = server.connect().await.sender;
     // By HTTP/1, and by HTTP/2, whose windows are full at once.
     let mut socket = TcpStream::connect(server.address).await.unwrap();
     socket.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
@@ -166,7 +125,7 @@ async fn a_client_that_reads_nothing_of_one_piece_holds_its_permit() {
     }
     drop(socket);
     until_held(&rule, 0).await;
-    let unread = server.http2().await.send_request(request(server.address)).await.unwrap();
+    let unread = server.connect().await.sender.send_request(request(server.address)).await.unwrap();
     for _ in 0..3 {
         assert_eq!(other.send_request(request(server.address)).await.unwrap().status(), 429);
     }
@@ -181,9 +140,7 @@ async fn connections_that_idle_hold_nothing() {
     let server = Server::start(Router::new().route("/", get(async || "hello")).layer(layer)).await;
     let mut clients = Vec::new();
     for _ in 0..20 {
-        let io = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
-        let (mut client, connection) = http1::handshake(io).await.unwrap();
-        tokio::spawn(connection);
+        let mut client = server.http1().await;
         // Each is kept alive after a request.
         let response = client.send_request(request(server.address)).await.unwrap();
         assert_eq!(response.status(), 200);
@@ -196,7 +153,7 @@ async fn connections_that_idle_hold_nothing() {
 mod grpc {
     use tonic::{
         Code,
-        transport::{Endpoint, Server, server::TcpIncoming},
+        transport::{Endpoint, server::TcpIncoming},
     };
     use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
@@ -209,7 +166,7 @@ mod grpc {
         let (reporter, service) = tonic_health::server::health_reporter();
         let incoming = TcpIncoming::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = incoming.local_addr().unwrap();
-        let router = Server::builder().layer(layer).add_service(service);
+        let router = tonic::transport::Server::builder().layer(layer).add_service(service);
         tokio::spawn(router.serve_with_incoming(incoming));
         let endpoint = Endpoint::try_from(format!("http://{address}")).unwrap();
         let mut client = HealthClient::new(endpoint.connect().await.unwrap());

@@ -5,11 +5,11 @@ use limiter_tower::in_flight::HoldGuard;
 use std::sync::mpsc::{Receiver, channel};
 
 use super::{
-    Answer, Events, Limited, Stream, behind, behind_layer, counter::Counter, permit_of, rule, send,
-    send_by,
+    Answer, Events, Limited, Stream, behind, behind_layer, counter::Counter, permit_of, rule,
+    rule_of, send, send_by,
 };
 use crate::Body;
-use limiter_tower::{InFlightLayer, InFlightRule, key::FixedKey};
+use limiter_tower::{InFlightLayer, InFlightRule};
 
 async fn answer(status: StatusCode) -> Answer {
     let mut response = Response::new(Stream::default());
@@ -67,7 +67,6 @@ async fn an_upgrade_without_a_hold_gives_its_permit_back_and_is_reported() {
 #[tokio::test]
 async fn a_guard_holds_the_permits_of_all_layers() {
     let outer = Counter::new("outer", 1);
-    let rule_of = |counter: &Counter| InFlightRule::new(counter.clone(), FixedKey::new("all"));
     let inner = rule(1).0;
     let (service, guards) = holding(&inner, StatusCode::SWITCHING_PROTOCOLS);
     let layer = InFlightLayer::all([rule_of(&outer)]);
