@@ -103,7 +103,7 @@ pub(crate) fn fill(slug: &str, permits: u64, keys: usize) -> Result<u64> {
 fn time(effort: &Effort) -> Result<()> {
     println!(
         "## Time of a decision\n\nns of processor time for a decision, by one thread, on integer keys: the median of {} rounds \
-         and the range of their middle half.\n",
+         ± half the range of their middle half.\n",
         effort.rounds
     );
     let one = [0];

@@ -43,7 +43,7 @@ pub(crate) fn print(effort: &Effort) -> Result<()> {
     let (number, seconds) = (effort.rounds.div_ceil(10), effort.turn.as_secs_f64() * 500.0);
     println!(
         "The server and all processes share the machine.\n\n## Fleet\n\n{PROCESSES} processes with one connection each, {KEYS} keys \
-         with a burst of one second, leases of 250 ms, for {seconds} s: the median of {number} rounds, and the range of their \
+         with a burst of one second, leases of 250 ms, for {seconds} s: the median of {number} rounds ± half the range of their \
          middle half. A call is an `EVALSHA`, which may be a batch. Of the limit: what was admitted, of the burst and the rate \
          of all keys over that time.\n"
     );
@@ -178,7 +178,7 @@ async fn checks(decider: &Decider, key: &str, pace: f64, end: Instant) -> (u64, 
 
 fn check_of_a_lease(server: &Server, effort: &Effort) -> Result<()> {
     println!(
-        "## A check of a lease\n\nns of processor time on each thread: the median of {} rounds, and the range of their middle \
+        "## A check of a lease\n\nns of processor time on each thread: the median of {} rounds ± half the range of their middle \
          half. Checks that wait for a lease are in it.\n",
         effort.rounds
     );

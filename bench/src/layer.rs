@@ -65,7 +65,7 @@ type Subject = Box<dyn Fn(SocketAddr) -> bool + Sync>;
 /// Prints a table for each cell.
 pub(crate) fn print(effort: &Effort) -> Result<()> {
     println!(
-        "ns of processor time that a layer adds to a request: the median of {} rounds and the range of their middle half. \
+        "ns of processor time that a layer adds to a request: the median of {} rounds ± half the range of their middle half. \
          Each request is sent to a clone of the service, as axum does. Requests have one of {ADDRESSES} addresses, by which \
          the layers limit: 10,000/s, or 1/h for refusals.\n",
         effort.rounds

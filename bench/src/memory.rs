@@ -80,7 +80,7 @@ pub(crate) fn keys(first: usize, number: usize) -> Vec<String> {
 /// Prints ns a check, and ns of other operations.
 pub(crate) fn print(effort: &Effort) -> Result<()> {
     println!(
-        "ns of processor time a check of one permit under GCRA, or the crate's default algorithm: the median of {} rounds and \
+        "ns of processor time a check of one permit under GCRA, or the crate's default algorithm: the median of {} rounds ± half \
          the range of their middle half. With two threads, the other thread checks too. All limiters run in one process and \
          have a turn in each round; a ratio is that of two turns in the same round.\n",
         effort.rounds

@@ -139,13 +139,14 @@ impl Sample {
         Self(self.0.iter().zip(&other.0).map(|(one, other)| one - other).collect())
     }
 
-    /// Prints the median and the range of the middle half.
+    /// Prints the median, and half the range of the middle half.
     pub(crate) fn show(&self, decimals: usize) -> String {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         let at = |part: usize| sorted.get(sorted.len() * part / 4).copied().unwrap_or(f64::NAN);
         let [low, median, high] = [1, 2, 3].map(at);
-        format!("{median:.decimals$} ({low:.decimals$} to {high:.decimals$})")
+        let half = (high - low) / 2.0;
+        format!("{median:.decimals$} ±{half:.decimals$}")
     }
 }
 

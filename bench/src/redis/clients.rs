@@ -47,7 +47,7 @@ pub(super) fn print(server: &Server, effort: &Effort) -> Result<()> {
     println!(
         "## Clients\n\nThousands of decisions a second by one connection and concurrent tasks, on Tokio's multi-threaded \
          runtime, and in the second row of each the same for each second of the client's processor time: the median of {} \
-         rounds and the range of their middle half. Bare fred is the same script with the same arguments by `evalsha`. \
+         rounds ± half the range of their middle half. Bare fred is the same script with the same arguments by `evalsha`. \
          limiter-redis sends concurrent checks in batches, and answers checks of a refused key from its cache of denials; the \
          others send one call for each check.\n",
         effort.rounds
