@@ -1,4 +1,4 @@
-//! A limited service with metrics for Prometheus, and with the feature `otlp` metrics and traces by OTLP.
+//! A limited service with metrics for Prometheus.
 //!
 //! ```console
 //! $ cargo run -p example-observability
@@ -9,12 +9,10 @@
 //!
 //! `PORT` sets the port, 3000 by default; 0 chooses a free one. `LIMIT` sets the limit of each address,
 //! `10/min` by default. With `REDIS_URL`, permits are leased from Redis. The README has the alerts, the
-//! dashboard and the recipe for OpenTelemetry.
+//! dashboard and the settings of an OpenTelemetry collector.
 
 mod buckets;
 mod leases;
-#[cfg(feature = "otlp")]
-mod otlp;
 mod prometheus;
 
 use std::{env, net::SocketAddr};
@@ -26,8 +24,8 @@ use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let recorder = prometheus::recorder()?;
-    let metrics = recorder.handle();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let metrics = prometheus::install()?;
     let limit = env::var("LIMIT").unwrap_or_else(|_| "10/min".to_owned());
     let policy = Policy::parse("api", &limit)?;
     // A proxy on this machine names the clients.
@@ -45,21 +43,6 @@ async fn main() -> Result<()> {
         .layer(layer)
         .route("/metrics", get(async move || metrics.render()));
 
-    #[cfg(feature = "otlp")]
-    if otlp::is_configured() {
-        let otlp = otlp::Otlp::install(recorder)?;
-        tokio::select! {
-            served = serve(otlp::traced(app)) => served?,
-            interrupted = tokio::signal::ctrl_c() => interrupted?,
-        }
-        return otlp.shut_down();
-    }
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    ::metrics::set_global_recorder(recorder)?;
-    serve(app).await
-}
-
-async fn serve(app: Router) -> Result<()> {
     // `PORT` sets another port, and 0 chooses a free one.
     let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await;

@@ -7,11 +7,11 @@
 //! $ cargo run -p example-outgoing
 //! http://127.0.0.1:3000/: 200 OK after 0.0 s
 //! ...
-//! http://127.0.0.1:3000/: 200 OK after 61.1 s
+//! http://127.0.0.1:3000/: 200 OK after 66.1 s
 //! ```
 //!
 //! `URL` sets another address, and `CLIENT=reqwest` sends through reqwest instead of hyper-util. The response to the first
-//! request announces the server's limit, which sets the pace of the others: here two at once, then one every 6.1 s.
+//! request announces the server's limit, which sets the pace of the others: here one every 6 s.
 //! No request is refused, unless other clients use the same limit.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Runs the program, and watches it as an operator would: by curl, by Prometheus and by OTLP.
+//! Runs the program, and watches it as an operator would: by curl and by Prometheus.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,10 +13,7 @@ mod by_curl;
 mod figures;
 mod leases;
 mod load;
-#[cfg(feature = "otlp")]
 mod million;
-#[cfg(feature = "otlp")]
-mod otlp;
 mod prometheus;
 
 use std::process::Command;
@@ -26,7 +23,7 @@ use limiter_rig::program::{Program, shell};
 /// Returns the command that starts the example on a free port.
 fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_example-observability"));
-    for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "LIMIT", "REDIS_URL", "DEADLINE_MS"] {
+    for variable in ["LIMIT", "REDIS_URL", "DEADLINE_MS"] {
         command.env_remove(variable);
     }
     command
