@@ -32,8 +32,6 @@
 //!
 //! # Measured
 //!
-#![doc = include_str!("../docs/comparison.md")]
-//!
 //! In the pictures below, each algorithm gets the same three kinds of traffic, one permit a request.
 //! They show admitted and refused requests, and the permits admitted in the window that ends at each
 //! moment. `cargo xtask plots` draws them.

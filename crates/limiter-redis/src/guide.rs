@@ -3,6 +3,7 @@
 //! - [`failure`]: what is decided while the server is slow or unreachable.
 //! - [`fleet`]: how many processes share a limit: a call for each check, leases, or a share each.
 //! - [`production`]: for operators: the server, deployments, outages, alerts, capacity, a runbook; clusters.
+//! - [`hosting`]: managed servers, Kubernetes and autoscaling.
 //! - [`states`](crate::states): what each stored value means.
 //!
 //! These are chapters of a larger guide. Its table of contents is `docs/guide.md` in the repository. The
@@ -33,7 +34,6 @@ pub mod failure {}
 /// [`Builder::lease`]: crate::Builder::lease
 /// [`Builder::lease_keys`]: crate::Builder::lease_keys
 /// [`Counters`]: crate::Counters
-/// [`Fallback`]: limiter_core::Fallback
 /// [`RedisLimiter`]: crate::RedisLimiter
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
 /// [`RedisLimiter::lease`]: crate::RedisLimiter::lease
@@ -45,15 +45,14 @@ pub mod fleet {}
 
 /// [`ConnectOptions`]: crate::ConnectOptions
 /// [`drain`]: crate::RedisLimiter::drain
+/// [`hosting`]: crate::guide::hosting
 /// [`is_connected`]: crate::Connection::is_connected
 /// [`key_secret`]: crate::Builder::key_secret
-/// [`RedisLimiter::counters`]: crate::RedisLimiter::counters
 /// [`Reload`]: https://docs.rs/limiter-tower/latest/limiter_tower/struct.Reload.html
-/// [`set_processes`]: limiter_core::Fallback::set_processes
 /// [`with_required_connection`]: crate::ConnectOptions::with_required_connection
 /// [addresses]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html#addresses
 /// [alerts]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/metrics/index.html#alerts
-/// [choosing]: https://docs.rs/limiter-core/latest/limiter_core/guide/choosing/index.html
+/// [Choosing]: https://docs.rs/limiter-core/latest/limiter_core/guide/choosing/index.html
 /// [doctor]: https://docs.rs/crate/limiter-doctor/latest
 /// [events]: crate::guide::failure#watch-it
 /// [failure]: crate::guide::failure
@@ -78,3 +77,12 @@ pub mod fleet {}
 // Above, because the first definition counts: the file's own ones are for its readers outside of rustdoc.
 #[doc = include_str!("../docs/guide/production.md")]
 pub mod production {}
+
+/// [`ConnectOptions`]: crate::ConnectOptions
+/// [`drain`]: crate::RedisLimiter::drain
+/// [`set_processes`]: limiter_core::Fallback::set_processes
+/// [guarantees]: https://docs.rs/limiter-core/latest/limiter_core/guide/laws/index.html
+/// [server]: crate::guide::production#2-set-up-the-server
+// Above, because the first definition counts: the file's own ones are for its readers outside of rustdoc.
+#[doc = include_str!("../docs/guide/hosting.md")]
+pub mod hosting {}

@@ -61,11 +61,7 @@
 //!
 //! Redis 6.2 and later, and Valkey, on 64 bits: one server, the primary that sentinels name, or a cluster.
 //! [`connect`] distinguishes them by the address. Scripts need no installation: they are sent when the
-//! server does not have them. A user of the server needs `+evalsha +eval +time +pttl +pexpire +unlink +hget +hmget
-//! +hgetall +hset +hdel`, for logs and sub-windows also `+llen +lindex +lrange +lset +rpush +ltrim +lrem`, for requests in
-//! flight `+zadd +zrem +zcard +zcount +zmscore +zremrangebyscore`, on the keys `~limiter:*`, with sentinels `+role`, without which no
-//! primary is found, and in a cluster `+cluster|slots` and `+cluster|nodes`. Without the last one, a partitioned node's
-//! older map of the slots may replace a newer one.
+//! server does not have them. The chapter [on production](guide::production#2-set-up-the-server) has the permissions of a user.
 //!
 //! Limits are as durable as the server's memory. A key that the server loses, by a restart without
 //! persistence, a failover before it was replicated, or eviction, is fresh. So give the server memory

@@ -1,6 +1,7 @@
 //! How to use the layer.
 //!
-//! - [`programs`]: the eight common cases, each in a few lines.
+//! - [`start`]: one program with users, addresses behind a proxy, routes and metrics. Begin here.
+//! - [`programs`]: API keys, tiers, delays and tonic, each in a few lines.
 //! - [`recipes`]: logins and lockouts, language models, tenants, WebSockets, GraphQL, queues.
 //! - [`keys`]: who is counted, and what follows without a key.
 //! - [`several`]: several limits for a request, and the order of the decision.
@@ -26,6 +27,7 @@ macro_rules! pages {
         /// [`Charge::keep`]: crate::settle::Charge::keep
         /// [`ClientIp`]: crate::ClientIp
         /// [`ClientIp::peer`]: crate::ClientIp::peer
+        /// [choosing]: limiter_core::guide::choosing
         /// [`Decision`]: limiter_core::Decision
         /// [`decisions`]: crate::RateLimitLayer::decisions
         /// [`Disclosure`]: crate::rule::Disclosure
@@ -52,6 +54,7 @@ macro_rules! pages {
         /// [`ManualClock`]: limiter_core::ManualClock
         /// [`MatchedPathKey`]: crate::key::MatchedPathKey
         /// [measured]: limiter_core::guide::in_flight
+        /// [metrics]: crate::guide::metrics
         /// [`Mode::sample`]: crate::rule::Mode::sample
         /// [`Mode::SHADOW`]: crate::rule::Mode::SHADOW
         /// [`next_wake`]: limiter_core::ManualClock::next_wake
@@ -66,10 +69,12 @@ macro_rules! pages {
         /// [`Plans::replace`]: crate::plan::Plans::replace
         /// [`Policy::all_of`]: crate::Policy::all_of
         /// [`problem_json`]: crate::refusal::problem_json
+        /// [production]: https://docs.rs/limiter-redis/latest/limiter_redis/guide/production/
         /// [`programs`]: crate::guide::programs
         /// [`RateLimitLayer::all`]: crate::RateLimitLayer::all
         /// [`Reason`]: crate::refusal::Reason
         /// [`recipes`]: crate::guide::recipes
+        /// [refusals]: crate::guide::refusals
         /// [`Refused`]: crate::refusal::Refused
         /// [`Reload`]: crate::Reload
         /// [`RequestPermit`]: crate::in_flight::RequestPermit
@@ -84,7 +89,9 @@ macro_rules! pages {
         /// [`several`]: crate::guide::several
         /// [`skip`]: crate::RateLimitLayer::skip
         /// [span]: crate::Policy::identities
+        /// [`start`]: crate::guide::start
         /// [`switch_off`]: crate::RateLimitLayer::switch_off
+        /// [testing]: crate::guide::testing
         /// [`text`]: crate::refusal::text
         #[cfg_attr(
             any(feature = "axum", not(doctest)),
@@ -93,4 +100,4 @@ macro_rules! pages {
         pub mod $name {}
     )*};
 }
-pages! { programs recipes keys several in_flight refusals operation metrics testing migration }
+pages! { start programs recipes keys several in_flight refusals operation metrics testing migration }
