@@ -115,6 +115,29 @@ impl Policy {
         Ok(Self::of(self.name(), limits.collect::<Result<_, _>>()?))
     }
 
+    /// Returns the policy under another name, which its only limit has as well. Limits of several keep theirs.
+    ///
+    /// ```
+    /// use limiter_core::{Policy, Quota};
+    ///
+    /// let stored = Policy::gcra("api-v1", Quota::per_minute(60));
+    /// let shown = stored.renamed("api")?;
+    /// assert_eq!((shown.name(), shown.limits()[0].name()), ("api", "api"));
+    /// assert_eq!(shown.identities(), stored.identities());
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`] as [`Policy::new`].
+    pub fn renamed(&self, name: &str) -> Result<Self, Error> {
+        let mut limits = self.limits().to_vec();
+        if let [only] = &mut *limits {
+            only.rename(name);
+        }
+        Self::checked(name, limits)
+    }
+
     /// Returns the policy with other algorithms and quotas for its limits, such as the share of one of several
     /// processes. Limits keep their names and, unless they become leaky queues, the horizons that were set.
     ///

@@ -208,7 +208,7 @@ fn add_common_fields(retry_after: Option<u64>, headers: &mut HeaderMap) {
 /// Adds the decisions to those of another layer.
 pub(crate) fn insert(decisions: Decisions, extensions: &mut Extensions) {
     match extensions.get_mut::<Decisions>() {
-        Some(others) => others.append(decisions),
+        Some(others) => others.append(&decisions),
         None => {
             extensions.insert(decisions);
         }

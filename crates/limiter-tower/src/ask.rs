@@ -23,6 +23,7 @@ pub struct Admission {
 }
 
 /// A rule that is asked: see [`Rule::ask`] and [`Rule::check`]. Await it.
+#[derive(Debug)]
 #[must_use = "nothing is charged unless it is awaited"]
 pub struct AskRequest<'r> {
     rule: &'r Rule,
@@ -168,11 +169,5 @@ impl Admission {
 impl fmt::Debug for Admission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Admission").field("decision", &self.decision).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for AskRequest<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AskRequest").field("rule", &self.rule).field("head", &self.head).finish()
     }
 }

@@ -1,12 +1,9 @@
 //! What the rules of a layer decided about a request.
 
-mod in_flight;
-
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Cost, Decision, Limit, Policy, Source};
+use limiter_core::{Cost, Decision, Limit, Occupancy, Policy, Source};
 
-pub use self::in_flight::InFlightDecision;
 use crate::{
     plan::Plan,
     rule::{Disclosure, Rule},
@@ -27,8 +24,8 @@ use crate::{
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
-    of_rules: Vec<PolicyDecision>,
-    in_flight: Vec<InFlightDecision>,
+    of_rules: Arc<[PolicyDecision]>,
+    in_flight: Arc<[InFlightDecision]>,
 }
 
 /// A decision, and the policy that it was made under.
@@ -131,6 +128,53 @@ impl PolicyDecision {
     }
 }
 
+/// What a limit on requests in flight decided about a request.
+#[derive(Clone, Debug)]
+pub struct InFlightDecision {
+    /// The rule's own, so that all its clones have the same one.
+    pub(crate) rule: Arc<str>,
+    pub(crate) occupancy: Occupancy,
+    pub(crate) is_admitted: bool,
+    pub(crate) is_shadow: bool,
+    /// Whether a refusal is answered 503.
+    pub(crate) is_unavailable: bool,
+    pub(crate) disclosure: Disclosure,
+}
+
+impl InFlightDecision {
+    /// Returns the name of the rule.
+    #[must_use]
+    pub fn rule(&self) -> &str {
+        &self.rule
+    }
+
+    /// Returns how many permits of the key were held, that of an admitted request included, and under which limit.
+    #[must_use]
+    pub const fn occupancy(&self) -> Occupancy {
+        self.occupancy
+    }
+
+    /// Returns whether there was room for the request.
+    #[must_use]
+    pub const fn is_admitted(&self) -> bool {
+        self.is_admitted
+    }
+
+    /// Returns whether the rule is not enforced for this key: see [`Mode`](crate::rule::Mode). A refusal
+    /// was not acted upon.
+    #[must_use]
+    pub const fn is_shadow(&self) -> bool {
+        self.is_shadow
+    }
+
+    /// Returns whether header fields and refusals report the decision to clients.
+    pub(crate) fn is_public(&self) -> bool {
+        // A full table admits without counting.
+        let has_state = self.occupancy.source() != Source::FullTable || !self.is_admitted;
+        self.disclosure == Disclosure::Full && !self.is_shadow && has_state
+    }
+}
+
 /// Returns whether header fields report a decision.
 pub(crate) fn is_public(disclosure: Disclosure, is_shadow: bool, decision: &Decision) -> bool {
     disclosure == Disclosure::Full
@@ -172,8 +216,8 @@ impl Decisions {
         self.in_flight.iter()
     }
 
-    pub(crate) const fn of_in_flight(in_flight: Vec<InFlightDecision>) -> Self {
-        Self { of_rules: Vec::new(), in_flight }
+    pub(crate) fn of_in_flight(in_flight: Vec<InFlightDecision>) -> Self {
+        Self { in_flight: in_flight.into(), ..Self::default() }
     }
 
     /// Returns what header fields report to clients.
@@ -183,49 +227,29 @@ impl Decisions {
 
     /// Sets what a rule has charged in the end.
     pub(crate) fn settle(&mut self, rule: &Rule, kept: u64) {
-        let of_rule = self
-            .of_rules
-            .iter_mut()
-            .filter(|decided| Arc::ptr_eq(&decided.rule, &rule.spec().live.name));
+        let is_of_rule =
+            |decided: &&mut PolicyDecision| Arc::ptr_eq(&decided.rule, &rule.spec().live.name);
+        let of_rule = Arc::make_mut(&mut self.of_rules).iter_mut().filter(is_of_rule);
         of_rule.for_each(|decided| decided.settle(kept));
     }
 
-    pub(crate) fn append(&mut self, mut other: Self) {
-        self.of_rules.append(&mut other.of_rules);
-        self.in_flight.append(&mut other.in_flight);
-    }
-}
-
-impl IntoIterator for Decisions {
-    type Item = PolicyDecision;
-    type IntoIter = std::vec::IntoIter<PolicyDecision>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.of_rules.into_iter()
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.of_rules = self.iter().chain(other.iter()).cloned().collect();
+        self.in_flight = self.in_flight().chain(other.in_flight()).cloned().collect();
     }
 }
 
 impl FromIterator<PolicyDecision> for Decisions {
     fn from_iter<I: IntoIterator<Item = PolicyDecision>>(decisions: I) -> Self {
-        Self { of_rules: decisions.into_iter().collect(), in_flight: Vec::new() }
+        Self { of_rules: decisions.into_iter().collect(), ..Self::default() }
     }
 }
 
 #[cfg(feature = "axum")]
-impl<S: Sync> axum::extract::FromRequestParts<S> for Decisions {
-    type Rejection = (http::StatusCode, &'static str);
-
-    async fn from_request_parts(
-        parts: &mut http::request::Parts,
-        _: &S,
-    ) -> Result<Self, Self::Rejection> {
-        parts.extensions.get().cloned().ok_or((
-            http::StatusCode::INTERNAL_SERVER_ERROR,
-            "the request has no rate limit decisions: call `decisions` on a `RateLimitLayer` around \
-             this route",
-        ))
-    }
-}
+crate::head::extractor!(
+    Decisions,
+    "the request has no rate limit decisions: call `decisions` on a `RateLimitLayer` around this route"
+);
 
 /// Returns whether a decision was made by a key's state, which an admission has charged.
 fn has_state(decision: &Decision) -> bool {

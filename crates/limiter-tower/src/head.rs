@@ -118,3 +118,23 @@ impl fmt::Debug for ResponseHead<'_> {
         f.debug_struct("ResponseHead").field("status", &self.status).finish_non_exhaustive()
     }
 }
+
+/// Makes a type that a layer inserts into the extensions an extractor of axum.
+#[cfg(feature = "axum")]
+macro_rules! extractor {
+    ($type:ty, $absent:literal) => {
+        impl<S: Sync> axum::extract::FromRequestParts<S> for $type {
+            type Rejection = (http::StatusCode, &'static str);
+
+            async fn from_request_parts(
+                parts: &mut http::request::Parts,
+                _: &S,
+            ) -> Result<Self, Self::Rejection> {
+                let inserted = parts.extensions.get().cloned();
+                inserted.ok_or((http::StatusCode::INTERNAL_SERVER_ERROR, $absent))
+            }
+        }
+    };
+}
+#[cfg(feature = "axum")]
+pub(crate) use extractor;

@@ -12,7 +12,6 @@ mod enter;
 pub(crate) mod gate;
 mod hold;
 mod layer;
-mod operate;
 mod permits;
 mod watch;
 
@@ -25,7 +24,9 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Clock, InFlightLimiter, Key, OnStoreFailure, SystemClock};
+use limiter_core::{
+    Clock, Error, InFlightLimiter, Key, LimiterFuture, Occupancy, SystemClock, check_in_flight,
+};
 
 use self::age::Ages;
 pub use self::{
@@ -35,9 +36,10 @@ pub use self::{
     watch::PermitLost,
 };
 use crate::{
+    decisions::{Decisions, InFlightDecision},
     key::{Head, KeyExtractor},
     observe::{Event, Outcome},
-    rule::{Disclosure, Flag, Mode, ObserveFn, Spec},
+    rule::{Flag, Live, Spec, rule_methods},
 };
 
 type LimitFn = Arc<dyn Fn(Head<'_>, u32) -> u32 + Send + Sync>;
@@ -102,6 +104,22 @@ impl InFlightRule {
         Self { settings: Arc::new(settings) }
     }
 
+    /// Reports the rule under another name than its limiter's, as [`Rule::shown_as`](crate::Rule::shown_as): its permits
+    /// keep the limiter's name. It returns a rule of its own, so call it first.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_in_flight`](limiter_core::check_in_flight).
+    pub fn shown_as(self, name: &str) -> Result<Self, Error> {
+        check_in_flight(name, self.limit())?;
+        let live = Arc::new(Live::new(name));
+        live.set_mode(self.mode());
+        Ok(self.with(|settings| {
+            settings.spec.live = live;
+            settings.shared = Arc::default();
+        }))
+    }
+
     /// Sets the limit of each request. `limit` receives the request and the limiter's own limit, which is the default. A
     /// limit of zero refuses.
     ///
@@ -116,26 +134,6 @@ impl InFlightRule {
     #[must_use]
     pub fn limit_by(self, limit: impl Fn(Head<'_>, u32) -> u32 + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.limit = Some(Arc::new(limit)))
-    }
-
-    /// Sets for which keys the rule is enforced, for all clones. The default is all keys. A shadow takes permits and
-    /// reports what it would refuse.
-    #[must_use]
-    pub fn with_mode(self, mode: Mode) -> Self {
-        self.spec().live.set_mode(mode);
-        self
-    }
-
-    /// Sets how much of the rule's decisions clients see. The default is all.
-    #[must_use]
-    pub fn disclose(self, disclosure: Disclosure) -> Self {
-        self.with(|settings| settings.spec.disclosure = disclosure)
-    }
-
-    /// Sets what follows while the limiter's store fails: see [`Rule::on_store_failure`](crate::Rule::on_store_failure).
-    #[must_use]
-    pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
-        self.with(|settings| settings.spec.on_store_failure = choice)
     }
 
     /// Ends a request that has lost its permit, so that no more than the limit are in flight whose tasks run.
@@ -177,22 +175,6 @@ impl InFlightRule {
         self.with(|settings| settings.ages = Some(Arc::new(ages)))
     }
 
-    /// Calls `observer` with what the rule does with each request and with what becomes of its permits, in place of an
-    /// earlier observer. It is called on the request's path and when permits are dropped, so it must neither block nor
-    /// panic.
-    #[must_use]
-    pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        self.observed_by(Arc::new(observer))
-    }
-
-    fn observed_by(self, observer: ObserveFn) -> Self {
-        self.with(|settings| settings.spec.observer = Some(observer))
-    }
-
-    fn spec(&self) -> &Spec {
-        &self.settings.spec
-    }
-
     fn limiter(&self) -> &dyn InFlightLimiter {
         &*self.settings.limiter
     }
@@ -225,22 +207,11 @@ impl InFlightRule {
 
     /// Returns an event without details.
     fn event<'a>(&'a self, outcome: Outcome, head: Head<'a>) -> Event<'a> {
-        Event {
-            rule: self.name(),
-            policy: None,
-            store: self.limiter().store(),
-            outcome,
-            key: None,
-            decision: None,
-            occupancy: None,
-            error: None,
-            elapsed: None,
-            head,
-        }
+        self.spec().event(self.limiter().store(), outcome, head)
     }
 
     /// Reports that the rule was not asked.
-    fn report(&self, outcome: Outcome, head: Head<'_>) {
+    fn report_not_asked(&self, outcome: Outcome, head: Head<'_>) {
         self.spec().report(&self.event(outcome, head));
     }
 
@@ -249,6 +220,52 @@ impl InFlightRule {
         self
     }
 }
+
+/// Changes and inspects a rule while requests are served.
+impl InFlightRule {
+    /// Returns the limiter's own limit.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.limiter().limit()
+    }
+
+    /// Sets the limiter's own limit from now on, in all clones. Requests in flight go on.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `limit` is zero.
+    pub fn set_limit(&self, limit: u32) -> Result<(), Error> {
+        self.limiter().set_limit(limit)
+    }
+
+    /// Returns how many permits of `key` are held, under the limiter's own limit. With a store, the answer has to be
+    /// awaited.
+    pub fn peek(&self, key: &Key<'_>) -> LimiterFuture<Occupancy> {
+        self.limiter().peek(key, self.limit())
+    }
+
+    /// Forgets the permits of `key`. Requests in flight go on. With a store, it has to be awaited.
+    pub fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
+        self.limiter().reset(key)
+    }
+
+    /// Returns how many permits this process holds, of all keys.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.settings.shared.held.load(Ordering::Relaxed)
+    }
+
+    /// Returns what the rule decided about a request: the last decision, if it was asked by several layers.
+    #[must_use]
+    pub fn decision_in<'d>(&self, decisions: &'d Decisions) -> Option<&'d InFlightDecision> {
+        decisions
+            .in_flight()
+            .rev()
+            .find(|decided| Arc::ptr_eq(&decided.rule, &self.spec().live.name))
+    }
+}
+
+rule_methods!(InFlightRule);
 
 impl fmt::Debug for InFlightRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `service`, `future` | the way, for rates and for requests in flight: a [`Gate`](gate::Gate) decides |
 //! | `common` | what layers of both kinds have |
-//! | `layer`, `config`, `rates` | the layer of rates, and its gate |
+//! | `layer`, `rates` | the layer of rates, and its gate |
 //! | `decide`, `queue`, `conclude` | the decision on one request by all rates |
 //! | `after` | what is done with an admitted request and its response |
 
@@ -12,7 +12,6 @@ pub(crate) mod after;
 pub(crate) mod body;
 pub(crate) mod common;
 mod conclude;
-mod config;
 pub(crate) mod decide;
 pub(crate) mod future;
 pub(crate) mod gate;

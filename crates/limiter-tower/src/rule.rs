@@ -3,20 +3,15 @@
 mod choices;
 mod fast;
 mod live;
+mod methods;
 mod mode;
 mod operate;
 mod request;
 mod settings;
 mod spec;
-mod typed;
 
-use std::{
-    borrow::Cow,
-    fmt,
-    sync::{Arc, atomic::AtomicU64},
-};
+use std::{borrow::Cow, fmt, sync::Arc};
 
-use arc_swap::ArcSwap;
 pub use limiter_core::OnStoreFailure;
 use limiter_core::{Block, Blocks, Cost, Error, Limiter, WaitingLimiter};
 
@@ -24,21 +19,21 @@ pub use self::{
     choices::{Disclosure, Keep, Strike},
     mode::Mode,
 };
+use self::{
+    fast::{Check, Typed},
+    settings::{Select, Settings, Shared, StrikeFn},
+};
 pub(crate) use self::{
-    live::{Flag, Live, LivePlan},
+    live::{Flag, Live},
+    methods::{LayerRule, rule_methods},
     operate::check_slots,
     settings::Blocking,
-    spec::{Details, ObserveFn, OnError, Spec},
-};
-use self::{
-    settings::{Select, Settings, Shared, StrikeFn},
-    typed::{Check, Typed},
+    spec::{ObserveFn, OnError, Spec},
 };
 pub use crate::wait::Wait;
 use crate::{
     head::ResponseHead,
     key::{Head, KeyExtractor},
-    observe::Event,
     plan::Plan,
 };
 
@@ -97,11 +92,7 @@ impl Rule {
     ) -> Self {
         let settings = Settings {
             spec: Spec::new(plan.policy().name(), key),
-            shared: Arc::new(Shared {
-                plan: LivePlan::new(plan),
-                unsent: AtomicU64::new(0),
-                taken: ArcSwap::default(),
-            }),
+            shared: Arc::new(Shared::new(plan)),
             typed,
             cost: None,
             select: Select::Own,
@@ -111,6 +102,33 @@ impl Rule {
             block: None,
         };
         Self { settings: Arc::new(settings) }
+    }
+
+    /// Reports the rule under another name than its limiter's: to clients, in events and metrics, and to
+    /// [`set_policy`](Self::set_policy) and [`Reload`](crate::Reload). Its states, and those of its block, keep the
+    /// limiter's name, so that a rename loses none of them. It returns a rule of its own, so call it first.
+    ///
+    /// ```
+    /// use limiter_tower::{ClientIp, MemoryLimiter, Policy, Quota, Rule};
+    ///
+    /// let limiter = MemoryLimiter::new(Policy::gcra("api-v1", Quota::per_minute(100)));
+    /// let rule = Rule::new(limiter, ClientIp::peer()).shown_as("api")?;
+    /// assert_eq!((rule.name(), rule.policy().name()), ("api", "api"));
+    /// # Ok::<(), limiter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Policy::renamed`](limiter_core::Policy::renamed).
+    pub fn shown_as(self, name: &str) -> Result<Self, Error> {
+        let plan = self.live_plan().into_owned();
+        let plan = plan.with_policy(&plan.policy().renamed(name)?)?;
+        let live = Arc::new(Live::new(name));
+        live.set_mode(self.mode());
+        Ok(self.with(|settings| {
+            settings.spec.live = live;
+            settings.shared = Arc::new(Shared::new(plan));
+        }))
     }
 
     /// Sets the cost of each request. The default is one permit.
@@ -136,13 +154,6 @@ impl Rule {
     #[must_use]
     pub fn under(&self, plan: &Plan) -> Self {
         self.clone().with(|settings| settings.select = Select::Fixed(plan.clone()))
-    }
-
-    /// Sets for which keys the rule is enforced, for all clones. The default is all keys.
-    #[must_use]
-    pub fn with_mode(self, mode: Mode) -> Self {
-        self.spec().live.set_mode(mode);
-        self
     }
 
     /// Settles each charge when the inner service has responded: `settle` returns how much is kept.
@@ -246,45 +257,13 @@ impl Rule {
     }
 
     fn blocking(self, block: Block, strikes: Option<StrikeFn>) -> Result<Self, Error> {
-        let blocks = Blocks::new(self.live_plan().limiter(), &block)?;
+        let blocks = Blocks::new(self.settings.typed.limiter(), &block)?;
         Ok(self.with(|settings| settings.block = Some(Blocking { blocks, strikes })))
-    }
-
-    /// Sets how much of the rule's decisions clients see. The default is all.
-    #[must_use]
-    pub fn disclose(self, disclosure: Disclosure) -> Self {
-        self.with(|settings| settings.spec.disclosure = disclosure)
-    }
-
-    /// Sets what follows while the limiter's store fails. The default is not to count requests meanwhile; the alternative
-    /// is 503, or gRPC `UNAVAILABLE`. Other rules go on.
-    ///
-    /// An error that is no failure of the store, such as a secret key without a secret to hide it with, is answered 500 or
-    /// gRPC `INTERNAL`, and logged once.
-    #[must_use]
-    pub fn on_store_failure(self, choice: OnStoreFailure) -> Self {
-        self.with(|settings| settings.spec.on_store_failure = choice)
-    }
-
-    /// Calls `observer` with what the rule did with each request, in place of an earlier observer: of requests that a layer
-    /// with this rule receives, and of those that a handler asks it about. It is called on the request's path, so it must
-    /// not block.
-    #[must_use]
-    pub fn observe(self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        self.observed_by(Arc::new(observer))
-    }
-
-    pub(crate) fn observed_by(self, observer: ObserveFn) -> Self {
-        self.with(|settings| settings.spec.observer = Some(observer))
     }
 
     /// Returns whether `other` is a clone of this rule.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.settings.shared, &other.settings.shared)
-    }
-
-    pub(crate) fn spec(&self) -> &Spec {
-        &self.settings.spec
     }
 
     /// Returns what all clones share, beside what both kinds of rules have.
@@ -302,6 +281,8 @@ impl Rule {
         self
     }
 }
+
+rule_methods!(Rule);
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -57,15 +57,6 @@ pub(crate) struct Charged {
     pub(crate) kept: Option<u64>,
 }
 
-/// What a rule keeps of a charge, by the response.
-#[derive(Clone, Copy)]
-enum Kept {
-    All,
-    AtMost(u64),
-    /// It may be more than was charged.
-    Exactly(u64),
-}
-
 impl Charge {
     pub(crate) fn new(of_rules: Vec<Charged>) -> Self {
         let charges = Charges { of_rules, are_taken: false };
@@ -112,13 +103,15 @@ impl Charge {
         for (place, rule) in (0..).map_while(rule_at).enumerate() {
             // Without the lock, because the rule's closures may use a clone of this charge.
             let strike = rule.strike_of(response);
-            let kept = if self.lock().are_taken { Kept::All } else { rule.kept_of(response) };
+            let kept = if self.lock().are_taken { None } else { rule.kept_of(response) };
             let mut charges = self.lock();
             let are_taken = charges.are_taken;
             let Some(charged) = charges.of_rules.get_mut(place) else { return };
             charged.send(strike);
-            if !are_taken {
-                charged.settle(kept);
+            if let Some(kept) = kept.filter(|_| !are_taken) {
+                // Only a charge after the response may be more than before.
+                let most = if rule.settings.settle.is_some() { charged.permits() } else { kept };
+                charged.keep(kept.min(most));
             }
             let kept = charged.kept;
             drop(charges);
@@ -153,18 +146,15 @@ impl Rule {
         }
     }
 
-    /// Returns what the rule keeps of its charge.
-    fn kept_of(&self, response: ResponseHead<'_>) -> Kept {
-        match (&self.settings.settle, &self.settings.charge_after) {
-            (Some(settle), _) => match settle(response) {
-                Keep::All => Kept::All,
-                Keep::None => Kept::AtMost(0),
-                Keep::Only(permits) => Kept::AtMost(permits),
+    /// Returns how many permits the rule keeps. `None` if the charge stays as it is.
+    fn kept_of(&self, response: ResponseHead<'_>) -> Option<u64> {
+        match &self.settings.settle {
+            Some(settle) => match settle(response) {
+                Keep::All => None,
+                Keep::None => Some(0),
+                Keep::Only(permits) => Some(permits),
             },
-            (None, Some(charge)) => {
-                charge(response).map_or(Kept::All, |cost| Kept::Exactly(cost.get()))
-            }
-            (None, None) => Kept::All,
+            None => self.settings.charge_after.as_ref()?(response).map(Cost::get),
         }
     }
 }
@@ -177,15 +167,6 @@ impl Charged {
             Strike::Count => drop(send_strike(blocks, &self.key, &self.rule)),
             Strike::Success => drop(send(blocks.success(&self.key), &self.rule)),
             Strike::Ignore => {}
-        }
-    }
-
-    /// Settles as the rule says.
-    fn settle(&mut self, kept: Kept) {
-        match kept {
-            Kept::All => {}
-            Kept::AtMost(permits) => self.keep(permits.min(self.permits())),
-            Kept::Exactly(permits) => self.keep(permits),
         }
     }
 

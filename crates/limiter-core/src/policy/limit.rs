@@ -51,6 +51,10 @@ impl Limit {
         &self.name
     }
 
+    pub(super) fn rename(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+    }
+
     /// Returns the algorithm.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {

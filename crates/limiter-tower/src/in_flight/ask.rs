@@ -62,7 +62,7 @@ pub(super) async fn enter(rules: &[InFlightRule], head: Head<'_>) -> Result<Ente
         let is_asked =
             |rule: &&InFlightRule| asks.iter().any(|ask: &Ask<'_>| ask.rule.name() == rule.name());
         let skipped = rules.iter().filter(|rule| !is_asked(rule));
-        skipped.for_each(|rule| rule.report(Outcome::Bypassed, head));
+        skipped.for_each(|rule| rule.report_not_asked(Outcome::Bypassed, head));
     }
     decide(asks, head).await
 }
@@ -116,7 +116,7 @@ impl<'k> Ask<'k> {
             Ok(Some(key)) => Ok(Some(Self::new(rule, key, rule.limit_of(head)))),
             Ok(None) => Ok(None),
             Err(missing) => {
-                rule.report(Outcome::Rejected, head);
+                rule.report_not_asked(Outcome::Rejected, head);
                 Err(Refused::new(None, Reason::Rejected(missing)))
             }
         }

@@ -1,6 +1,6 @@
 //! Enters a rule in a handler, for a message of a WebSocket, or for a job.
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{future::Future, pin::Pin};
 
 use limiter_core::Key;
 
@@ -15,6 +15,7 @@ use crate::{
 };
 
 /// A rule that is entered without a layer: see [`InFlightRule::enter`]. Await it.
+#[derive(Debug)]
 #[must_use = "nothing is counted unless it is awaited"]
 pub struct Enter<'r> {
     rule: &'r InFlightRule,
@@ -79,7 +80,7 @@ impl<'r> Enter<'r> {
             None => Ask::of(rule, head)?,
         };
         let Some(ask) = ask else {
-            rule.report(Outcome::Bypassed, head);
+            rule.report_not_asked(Outcome::Bypassed, head);
             return Ok(HoldGuard::new(None));
         };
         let ask = match limit {
@@ -96,11 +97,5 @@ impl<'r> IntoFuture for Enter<'r> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.send())
-    }
-}
-
-impl fmt::Debug for Enter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Enter").field("rule", &self.rule).field("head", &self.head).finish()
     }
 }

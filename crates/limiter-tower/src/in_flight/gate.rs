@@ -21,7 +21,7 @@ use crate::{
     key::Head,
     request::{
         common::Common,
-        gate::{After, Deciding, Gate, Respond, Verdict},
+        gate::{After, Deciding, Gate, Respond, Verdict, decide_at_once},
     },
 };
 
@@ -31,6 +31,8 @@ type Config = Common<InFlightRule>;
 #[derive(Clone)]
 pub struct InFlightGate {
     config: Arc<Config>,
+    /// Whether all limiters answer at the first poll.
+    is_immediate: bool,
 }
 
 /// A request that the limits have admitted, or do not count.
@@ -58,8 +60,9 @@ struct Answerer {
 }
 
 impl InFlightGate {
-    pub(super) const fn new(config: Arc<Config>) -> Self {
-        Self { config }
+    pub(super) fn new(config: Arc<Config>) -> Self {
+        let is_immediate = config.rules.iter().all(|rule| rule.limiter().store() == "memory");
+        Self { config, is_immediate }
     }
 }
 
@@ -72,8 +75,8 @@ impl fmt::Debug for InFlightGate {
 impl Gate for InFlightGate {
     type After = Holding;
 
-    fn decide_now(&self, _: Head<'_>) -> Option<Verdict<Holding>> {
-        None
+    fn decide_now(&self, head: Head<'_>) -> Option<Verdict<Holding>> {
+        if self.is_immediate { decide_at_once(decide(&self.config, head)) } else { None }
     }
 
     fn decide(&self, parts: Parts) -> Deciding<Holding> {

@@ -36,6 +36,7 @@ pub struct RequestPermit {
 }
 
 /// Holds the permits of a request, or of other work, until it is dropped.
+#[derive(Debug)]
 #[must_use = "the permits are given back when it is dropped"]
 pub struct HoldGuard {
     held: Vec<Arc<Permits>>,
@@ -93,28 +94,13 @@ impl HoldGuard {
 }
 
 #[cfg(feature = "axum")]
-impl<S: Sync> axum::extract::FromRequestParts<S> for RequestPermit {
-    type Rejection = (http::StatusCode, &'static str);
-
-    async fn from_request_parts(
-        parts: &mut http::request::Parts,
-        _: &S,
-    ) -> Result<Self, Self::Rejection> {
-        parts.extensions.get().cloned().ok_or((
-            http::StatusCode::INTERNAL_SERVER_ERROR,
-            "the request has no permit: add an `InFlightLayer` around this route",
-        ))
-    }
-}
+crate::head::extractor!(
+    RequestPermit,
+    "the request has no permit: add an `InFlightLayer` around this route"
+);
 
 impl fmt::Debug for RequestPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestPermit").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for HoldGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HoldGuard").field("held", &self.held).finish()
     }
 }

@@ -2,15 +2,12 @@
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
-use limiter_core::{Error, ErrorKind, InFlightLimiter};
+use limiter_core::{Error, ErrorKind};
 use tower_layer::Layer;
 
 use super::{InFlightRule, gate::InFlightGate};
 use crate::{
-    key::{Head, KeyExtractor},
-    observe::Outcome,
-    request::common::{Common, LayerRule, layer_methods},
-    rule::{ObserveFn, Spec},
+    request::common::{Common, layer_constructors, layer_methods},
     service::Limited,
 };
 
@@ -35,43 +32,11 @@ use crate::{
 /// All clones, and all services that they make, share the rules.
 #[derive(Clone)]
 pub struct InFlightLayer {
-    config: Arc<Common<InFlightRule>>,
+    common: Arc<Common<InFlightRule>>,
 }
 
 impl InFlightLayer {
-    /// Returns a layer with one limit, which counts requests under `key`.
-    ///
-    /// # Panics
-    ///
-    /// If [`try_all`](Self::try_all) returns an error, with its text.
-    #[track_caller]
-    pub fn new(limiter: impl InFlightLimiter + 'static, key: impl KeyExtractor + 'static) -> Self {
-        Self::all([InFlightRule::new(limiter, key)])
-    }
-
-    /// Returns a layer with several limits: a request has a permit of each, or none.
-    ///
-    /// # Panics
-    ///
-    /// If [`try_all`](Self::try_all) returns an error, with its text.
-    #[must_use]
-    #[track_caller]
-    #[expect(clippy::panic, reason = "a program that is set up wrongly must not start")]
-    pub fn all(rules: impl IntoIterator<Item = InFlightRule>) -> Self {
-        Self::try_all(rules).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Returns a layer with one limit, as [`new`](Self::new).
-    ///
-    /// # Errors
-    ///
-    /// As [`try_all`](Self::try_all).
-    pub fn try_new(
-        limiter: impl InFlightLimiter + 'static,
-        key: impl KeyExtractor + 'static,
-    ) -> Result<Self, Error> {
-        Self::try_all([InFlightRule::new(limiter, key)])
-    }
+    layer_constructors!(InFlightRule, InFlightLimiter);
 
     /// Returns a layer with several limits, for those from a file.
     ///
@@ -99,40 +64,17 @@ impl InFlightLayer {
             rule.spec().check_secret(limiter.store(), |key| limiter.enter(key, limiter.limit()))?;
         }
         rules.sort_by_key(|rule| rule.spec().source().order());
-        Ok(Self { config: Arc::new(Common::new(rules)) })
+        Ok(Self { common: Arc::new(Common::new(rules)) })
     }
 
     layer_methods!(InFlightRule);
-
-    fn common(&self) -> &Common<InFlightRule> {
-        &self.config
-    }
-
-    fn with(mut self, change: impl FnOnce(&mut Common<InFlightRule>)) -> Self {
-        change(Arc::make_mut(&mut self.config));
-        self
-    }
-}
-
-impl LayerRule for InFlightRule {
-    fn spec(&self) -> &Spec {
-        self.spec()
-    }
-
-    fn report_not_asked(&self, outcome: Outcome, head: Head<'_>) {
-        self.report(outcome, head);
-    }
-
-    fn observed_by(self, observer: ObserveFn) -> Self {
-        self.observed_by(observer)
-    }
 }
 
 impl<S> Layer<S> for InFlightLayer {
     type Service = Limited<S, InFlightGate>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Limited::new(inner, InFlightGate::new(Arc::clone(&self.config)))
+        Limited::new(inner, InFlightGate::new(Arc::clone(&self.common)))
     }
 }
 
@@ -146,6 +88,6 @@ impl From<InFlightRule> for InFlightLayer {
 
 impl fmt::Debug for InFlightLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.config.fmt_as("InFlightLayer", f)
+        self.common.fmt_as("InFlightLayer", f)
     }
 }

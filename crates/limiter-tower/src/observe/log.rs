@@ -6,6 +6,7 @@ use limiter_core::{Decision, Error, Occupancy, OnStoreFailure};
 
 use crate::key::MissingKey;
 
+/// Writes a log line of a rule.
 macro_rules! log {
     ($level:ident, $rule:expr, $($rest:tt)+) => {
         #[cfg(feature = "tracing")]

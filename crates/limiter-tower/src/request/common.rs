@@ -9,20 +9,10 @@ use crate::{
     answer::{Answers, Refused, insert},
     key::Head,
     observe::Outcome,
-    rule::{Flag, ObserveFn, Spec},
+    rule::{Flag, LayerRule, ObserveFn},
 };
 
 pub(crate) type SkipFn = Arc<dyn Fn(Head<'_>) -> bool + Send + Sync>;
-
-/// A rule of a layer.
-pub(crate) trait LayerRule: Clone + fmt::Debug {
-    fn spec(&self) -> &Spec;
-
-    /// Reports that the rule was not asked.
-    fn report_not_asked(&self, outcome: Outcome, head: Head<'_>);
-
-    fn observed_by(self, observer: ObserveFn) -> Self;
-}
 
 /// What a layer and its services share.
 #[derive(Clone)]
@@ -33,6 +23,8 @@ pub(crate) struct Common<R> {
     pub(crate) answers: Answers,
     /// Whether the decisions are inserted into the extensions.
     pub(crate) has_decisions: bool,
+    /// Whether handlers get a `Charge` of rates.
+    pub(crate) is_chargeable: bool,
     /// Shared with all clones.
     pub(crate) is_off: Arc<Flag>,
 }
@@ -44,6 +36,7 @@ impl<R: LayerRule> Common<R> {
             skip: None,
             answers: Answers::new(),
             has_decisions: false,
+            is_chargeable: false,
             is_off: Arc::default(),
         }
     }
@@ -83,7 +76,7 @@ impl<R: LayerRule> Common<R> {
 
     pub(crate) fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // All fields, so that the compiler asks of a new one whether it is printed.
-        let Self { rules, skip: _, answers, has_decisions: _, is_off } = self;
+        let Self { rules, skip: _, answers, has_decisions: _, is_chargeable: _, is_off } = self;
         f.debug_struct(name)
             .field("rules", rules)
             .field("answers", answers)
@@ -92,7 +85,50 @@ impl<R: LayerRule> Common<R> {
     }
 }
 
-/// The methods that layers of both kinds have. Each has `common`, and `with`, which changes that.
+/// The constructors that layers of both kinds have, by `try_all`.
+macro_rules! layer_constructors {
+    ($rule:ident, $limiter:ident) => {
+        /// Returns a layer with one rule, which counts requests under `key`.
+        ///
+        /// # Panics
+        ///
+        /// If [`try_all`](Self::try_all) returns an error, with its text.
+        #[track_caller]
+        pub fn new(
+            limiter: impl limiter_core::$limiter + 'static,
+            key: impl crate::key::KeyExtractor + 'static,
+        ) -> Self {
+            Self::all([$rule::new(limiter, key)])
+        }
+
+        /// Returns a layer with several rules.
+        ///
+        /// # Panics
+        ///
+        /// If [`try_all`](Self::try_all) returns an error, with its text.
+        #[must_use]
+        #[track_caller]
+        // A program that is set up wrongly must not start.
+        pub fn all(rules: impl IntoIterator<Item = $rule>) -> Self {
+            Self::try_all(rules).unwrap_or_else(|error| panic!("{error}"))
+        }
+
+        /// Returns a layer with one rule, as [`new`](Self::new).
+        ///
+        /// # Errors
+        ///
+        /// As [`try_all`](Self::try_all).
+        pub fn try_new(
+            limiter: impl limiter_core::$limiter + 'static,
+            key: impl crate::key::KeyExtractor + 'static,
+        ) -> Result<Self, limiter_core::Error> {
+            Self::try_all([$rule::new(limiter, key)])
+        }
+    };
+}
+pub(crate) use layer_constructors;
+
+/// The methods that layers of both kinds have.
 macro_rules! layer_methods {
     ($rule:ty) => {
         /// Forwards requests for which `skip` returns true, without counting them.
@@ -138,24 +174,29 @@ macro_rules! layer_methods {
         /// Returns the rules, in the order in which they are asked.
         #[must_use]
         pub fn rules(&self) -> &[$rule] {
-            &self.common().rules
+            &self.common.rules
         }
 
         /// Forwards all requests from now on, without counting them, in all clones. Requests that wait already are not
         /// released.
         pub fn switch_off(&self) {
-            self.common().set_off(true);
+            self.common.set_off(true);
         }
 
         /// Limits requests again after [`switch_off`](Self::switch_off).
         pub fn switch_on(&self) {
-            self.common().set_off(false);
+            self.common.set_off(false);
         }
 
         /// Returns whether requests are limited.
         #[must_use]
         pub fn is_on(&self) -> bool {
-            !self.common().is_off.get()
+            !self.common.is_off.get()
+        }
+
+        fn with(mut self, change: impl FnOnce(&mut Common<$rule>)) -> Self {
+            change(::std::sync::Arc::make_mut(&mut self.common));
+            self
         }
     };
 }

@@ -12,9 +12,9 @@ use crate::{
     answer::{Reason, Refused},
     decisions::{PolicyDecision, Reported, is_public},
     key::Head,
-    observe::{Outcome, log},
+    observe::{Event, Outcome, log},
     plan::Plan,
-    rule::{Blocking, Details},
+    rule::Blocking,
     settle::{Charged, send_strike},
 };
 
@@ -85,16 +85,16 @@ impl Ask<'_> {
     }
 
     fn report(&self, outcome: Outcome, elapsed: Option<Duration>, head: Head<'_>) {
-        let (decision, error) = match &self.answer {
-            Some(Ok(decision)) => (Some(decision), None),
-            Some(Err(error)) => (None, Some(error)),
-            None => (None, None),
-        };
+        let answer = self.answer.as_ref().map(Result::as_ref);
+        let (decision, error) = (answer.and_then(Result::ok), answer.and_then(Result::err));
         if let (Outcome::Denied | Outcome::Blocked, Some(decision)) = (outcome, decision) {
             log::refused(self.rule.name(), decision);
         }
-        let details = Details { key: Some(&self.key), decision, error, elapsed };
-        self.rule.spec().report_rate(&self.plan, outcome, details, head);
+        let spec = self.rule.spec();
+        if spec.is_observed() {
+            let event = spec.rate_event(&self.plan, outcome, head);
+            spec.report(&Event { key: Some(&self.key), decision, error, elapsed, ..event });
+        }
     }
 
     /// Returns what header fields report to clients, if they do.
@@ -109,18 +109,15 @@ impl Ask<'_> {
 
     /// Returns the decision, `None` if the store failed.
     pub(crate) fn decided(&self) -> Option<PolicyDecision> {
-        let decision = *self.answer.as_ref()?.as_ref().ok()?;
+        let decision = self.answer.as_ref()?.as_ref().ok()?;
+        let decided = PolicyDecision::of(self.rule, &self.plan, decision, self.cost);
         let is_asked_only = self.rule.settings.charge_after.is_some();
         Some(PolicyDecision {
-            rule: self.rule.spec().live.name.clone(),
-            plan: Plan::clone(&self.plan),
-            cost: self.cost,
-            charged: if is_asked_only { 0 } else { self.cost.get() },
-            decision,
+            charged: if is_asked_only { 0 } else { decided.charged },
             is_shadow: self.is_shadow,
             is_blocked: self.is_blocked,
             waited: self.waited,
-            disclosure: self.rule.spec().disclosure,
+            ..decided
         })
     }
 

@@ -1,6 +1,10 @@
 //! What a layer decides on, and what is done around the inner service.
 
-use std::{future::Future, pin::Pin, task::Context};
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
 
 use bytes::Bytes;
 use http::{Extensions, Response, request::Parts};
@@ -18,6 +22,14 @@ pub enum Verdict<A> {
 
 /// A decision that is not known at once. It owns the request's head while it borrows it for the rules.
 pub(crate) type Deciding<A> = Pin<Box<dyn Future<Output = (Parts, Verdict<A>)> + Send>>;
+
+/// Returns the verdict of limiters that are all in memory, which is there at the first poll: without an allocation.
+pub(crate) fn decide_at_once<A>(deciding: impl Future<Output = Verdict<A>>) -> Option<Verdict<A>> {
+    match pin!(deciding).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(verdict) => Some(verdict),
+        Poll::Pending => None,
+    }
+}
 
 /// Decides on requests to an inner service.
 pub trait Gate {

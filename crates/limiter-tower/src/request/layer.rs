@@ -2,12 +2,11 @@
 
 use std::{collections::HashMap, fmt, marker::PhantomData, sync::Arc};
 
-use limiter_core::{Error, ErrorKind, Limiter};
+use limiter_core::{Error, ErrorKind};
 use tower_layer::Layer;
 
 use super::{
-    common::{Common, layer_methods},
-    config::Config,
+    common::{Common, layer_constructors, layer_methods},
     decide::check_demands,
     rates::{AnyBody, Rates, SameBody},
     service::Limited,
@@ -61,44 +60,12 @@ use crate::{
 ///
 /// A clone of the layer switches it off and on, and clones of its rules change policies and modes.
 pub struct RateLimitLayer<M = SameBody> {
-    config: Arc<Config>,
+    common: Arc<Common<Rule>>,
     body: PhantomData<fn() -> M>,
 }
 
 impl RateLimitLayer {
-    /// Returns a layer with one rule, which counts requests under `key`.
-    ///
-    /// # Panics
-    ///
-    /// If [`try_all`](Self::try_all) returns an error, with its text.
-    #[track_caller]
-    pub fn new(limiter: impl Limiter + 'static, key: impl KeyExtractor + 'static) -> Self {
-        Self::all([Rule::new(limiter, key)])
-    }
-
-    /// Returns a layer with several rules.
-    ///
-    /// # Panics
-    ///
-    /// If [`try_all`](Self::try_all) returns an error, with its text.
-    #[must_use]
-    #[track_caller]
-    #[expect(clippy::panic, reason = "a program that is set up wrongly must not start")]
-    pub fn all(rules: impl IntoIterator<Item = Rule>) -> Self {
-        Self::try_all(rules).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Returns a layer with one rule, as [`new`](Self::new).
-    ///
-    /// # Errors
-    ///
-    /// As [`try_all`](Self::try_all).
-    pub fn try_new(
-        limiter: impl Limiter + 'static,
-        key: impl KeyExtractor + 'static,
-    ) -> Result<Self, Error> {
-        Self::try_all([Rule::new(limiter, key)])
-    }
+    layer_constructors!(Rule, Limiter);
 
     /// Returns a layer with several rules, for those from a file.
     ///
@@ -127,7 +94,7 @@ impl RateLimitLayer {
             rule.reserve(others.flat_map(|other| other.names_under(&other.policy())));
         }
         rules.sort_by_key(|rule| (rule.settings.wait.is_some(), rule.spec().source().order()));
-        Ok(Self { config: Arc::new(Config::new(rules)), body: PhantomData })
+        Ok(Self { common: Arc::new(Common::new(rules)), body: PhantomData })
     }
 
     /// Makes the body of the responses `Either<B, Full<Bytes>>`, of `http-body-util`, if `B` is the inner service's: for
@@ -135,7 +102,7 @@ impl RateLimitLayer {
     /// hyper's `Incoming`. See [`FromRefusal`](crate::service::FromRefusal).
     #[must_use]
     pub fn any_body(self) -> RateLimitLayer<AnyBody> {
-        RateLimitLayer { config: self.config, body: PhantomData }
+        RateLimitLayer { common: self.common, body: PhantomData }
     }
 }
 
@@ -146,22 +113,7 @@ impl<M> RateLimitLayer<M> {
     /// rules have charged.
     #[must_use]
     pub fn chargeable(self) -> Self {
-        self.configured(|config| config.is_chargeable = true)
-    }
-
-    fn common(&self) -> &Common<Rule> {
-        &self.config.common
-    }
-
-    fn with(self, change: impl FnOnce(&mut Common<Rule>)) -> Self {
-        self.configured(|config| change(&mut config.common))
-    }
-
-    fn configured(mut self, change: impl FnOnce(&mut Config)) -> Self {
-        let mut config = Config::clone(&self.config);
-        change(&mut config);
-        self.config = Arc::new(config.finished());
-        self
+        self.with(|common| common.is_chargeable = true)
     }
 }
 
@@ -169,13 +121,13 @@ impl<S, M> Layer<S> for RateLimitLayer<M> {
     type Service = Limited<S, Rates<M>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Limited::new(inner, Rates::new(Arc::clone(&self.config)))
+        Limited::new(inner, Rates::new(&self.common))
     }
 }
 
 impl<M> Clone for RateLimitLayer<M> {
     fn clone(&self) -> Self {
-        Self { config: Arc::clone(&self.config), body: PhantomData }
+        Self { common: Arc::clone(&self.common), body: PhantomData }
     }
 }
 
@@ -232,6 +184,6 @@ fn check(rules: &[Rule]) -> Result<(), Error> {
 
 impl<M> fmt::Debug for RateLimitLayer<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.common().fmt_as("RateLimitLayer", f)
+        self.common.fmt_as("RateLimitLayer", f)
     }
 }

@@ -9,12 +9,21 @@ use http_body_util::{Either, Full};
 use super::{
     after::After,
     body::FromRefusal,
+    common::Common,
     conclude::spread,
-    config::Config,
     decide::Question,
-    gate::{Deciding, Gate, Respond, Verdict},
+    gate::{Deciding, Gate, Respond, Verdict, decide_at_once},
 };
-use crate::{answer::Refused, key::Head};
+use crate::{answer::Refused, key::Head, plan::Plan, rule::Rule};
+
+/// All that the services of a layer share.
+pub(super) struct Config {
+    pub(super) common: Common<Rule>,
+    /// The plan of the only rule, if nothing follows from its decision but fields, decisions in the extensions or a refusal.
+    fast: Option<Plan>,
+    /// Whether all rules decide at the first poll.
+    is_immediate: bool,
+}
 
 /// How the services of a [`RateLimitLayer`](crate::RateLimitLayer) decide.
 pub struct Rates<M> {
@@ -31,14 +40,21 @@ pub struct SameBody;
 pub struct AnyBody;
 
 impl<M> Rates<M> {
-    pub(super) const fn new(config: Arc<Config>) -> Self {
-        Self { config, body: PhantomData }
+    pub(super) fn new(common: &Common<Rule>) -> Self {
+        let Common { rules, skip, is_chargeable, .. } = common;
+        let fast = match &**rules {
+            [rule] if skip.is_none() && !is_chargeable => rule.fast_plan().cloned(),
+            _ => None,
+        };
+        let is_immediate = rules.iter().all(Rule::is_immediate);
+        let config = Config { common: common.clone(), fast, is_immediate };
+        Self { config: Arc::new(config), body: PhantomData }
     }
 }
 
 impl<M> Clone for Rates<M> {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.config))
+        Self { config: Arc::clone(&self.config), body: PhantomData }
     }
 }
 
@@ -54,12 +70,23 @@ impl<M> Gate for Rates<M> {
     #[inline]
     fn decide_now(&self, head: Head<'_>) -> Option<Verdict<After>> {
         let config = &self.config;
-        let (plan, [rule, ..]) = (config.fast.as_ref()?, &*config.common.rules) else {
-            return None;
+        let checked = match (&config.fast, &*config.common.rules) {
+            (Some(plan), [rule, ..]) => {
+                rule.check_fast(plan, head).map(|checked| (rule, plan, checked))
+            }
+            _ => None,
         };
-        let (decision, cost) = rule.check_fast(plan, head)?;
+        let Some((rule, plan, (decision, cost))) = checked else {
+            return if config.is_immediate { decide_at_once(config.decide(head)) } else { None };
+        };
         if decision.is_admitted() {
-            return Some(Verdict::Forward(After::plain(config, rule, plan, &decision, cost)));
+            return Some(Verdict::Forward(After::plain(
+                &config.common,
+                rule,
+                plan,
+                &decision,
+                cost,
+            )));
         }
         if config.common.has_decisions {
             let refused = Refused::by(rule, plan, &spread(decision), cost);
@@ -106,10 +133,16 @@ impl<R> Respond<R> for Rates<AnyBody> {
 }
 
 impl Config {
+    /// Returns whether charges may be refunded after all rules have admitted a request: by a handler, or by its response.
+    fn may_refund(&self) -> bool {
+        let may_refund = |rule: &Rule| rule.settings.settles() || rule.settings.wait.is_some();
+        self.common.is_chargeable || self.common.rules.iter().any(may_refund)
+    }
+
     /// Decides on a request.
     async fn decide(&self, head: Head<'_>) -> Verdict<After> {
         if self.common.passes(head) {
-            return Verdict::Forward(After::new(self, Vec::new()));
+            return Verdict::Forward(After::new(&self.common, Vec::new()));
         }
         let question = Question::of(&self.common.rules, head, self.may_refund());
         let decided = match question {
@@ -117,7 +150,7 @@ impl Config {
             Err(refused) => Err(refused),
         };
         match decided {
-            Ok(asks) => Verdict::Forward(After::new(self, asks)),
+            Ok(asks) => Verdict::Forward(After::new(&self.common, asks)),
             Err(refused) => Verdict::Answer(self.common.refuse(&refused, head)),
         }
     }

@@ -1,30 +1,66 @@
 //! The fast path of a rule whose limiter is in memory.
 
-use limiter_core::{Cost, Decision};
+use std::{sync::Arc, time::Instant};
 
-use super::{
-    Rule,
-    settings::{Select, Settings},
+use limiter_core::{Cost, Decision, Limiter};
+
+use super::Spec;
+use crate::{
+    key::{Head, KeyExtractor},
+    observe::{Event, Outcome, log},
+    plan::Plan,
 };
-use crate::{key::Head, plan::Plan};
 
-impl Rule {
-    /// Returns the plan of a rule that has a fast path: the limiter is in memory, where it answers at once and never fails,
-    /// and its decision on a request is all that there is to the rule.
-    pub(crate) fn fast_plan(&self) -> Option<&Plan> {
-        let plan = self.shared().plan.configured();
-        let is_own = matches!(self.settings.select, Select::Own);
-        let is_in_memory = plan.limiter().store() == "memory";
-        (is_own && is_in_memory && self.settings.is_plain()).then_some(plan)
+pub(super) type CostFn = Arc<dyn Fn(Head<'_>) -> Cost + Send + Sync>;
+
+/// A limiter and a key extractor as types of their own, so that a check is one virtual call and the rest is inlined.
+pub(super) struct Typed<L, K> {
+    pub(super) limiter: Arc<L>,
+    pub(super) key: Arc<K>,
+}
+
+/// Counts a request by a limiter in memory.
+pub(super) trait Check: Send + Sync {
+    /// Returns the limiter, under the policy that it was made with.
+    fn limiter(&self) -> &dyn Limiter;
+
+    /// Returns the decision and the cost, and reports it. `None` if the request has no key, which charges nothing.
+    fn check(
+        &self,
+        spec: &Spec,
+        plan: &Plan,
+        cost: Option<&CostFn>,
+        head: Head<'_>,
+    ) -> Option<(Decision, Cost)>;
+}
+
+impl<L: Limiter, K: KeyExtractor> Check for Typed<L, K> {
+    fn limiter(&self) -> &dyn Limiter {
+        &*self.limiter
     }
 
-    /// Returns the decision on a request by a rule that has a fast path, and the cost, and reports it. `None`
-    /// if the rule was changed since, or the request has no key: then nothing is charged.
-    pub(crate) fn check_fast(&self, plan: &Plan, head: Head<'_>) -> Option<(Decision, Cost)> {
-        let Settings { spec, typed, cost, .. } = &*self.settings;
-        match spec.live.was_changed.get() {
-            true => None,
-            false => typed.check(spec, plan, cost.as_ref(), head),
+    fn check(
+        &self,
+        spec: &Spec,
+        plan: &Plan,
+        cost: Option<&CostFn>,
+        head: Head<'_>,
+    ) -> Option<(Decision, Cost)> {
+        // Not moved out of the result: what was just written is slow to copy.
+        let key = self.key.key(head);
+        let key = key.as_ref().ok()?;
+        let cost = cost.map_or(Cost::ONE, |cost| cost(head));
+        let asked_at = spec.is_observed().then(Instant::now);
+        let decision = self.limiter.check_n(key, cost).take_ready()?.ok()?;
+        let outcome = if decision.is_admitted() { Outcome::Allowed } else { Outcome::Denied };
+        if !decision.is_admitted() {
+            log::refused(spec.name(), &decision);
         }
+        if let Some(asked_at) = asked_at {
+            let elapsed = Some(asked_at.elapsed());
+            let event = spec.rate_event(plan, outcome, head);
+            spec.report(&Event { key: Some(key), decision: Some(&decision), elapsed, ..event });
+        }
+        Some((decision, cost))
     }
 }

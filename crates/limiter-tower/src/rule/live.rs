@@ -50,8 +50,10 @@ impl Live {
     }
 
     pub(crate) fn set_mode(&self, mode: Mode) {
-        self.mode.store(mode.percent(), Ordering::Relaxed);
-        self.was_changed.set(true);
+        if mode != self.mode() {
+            self.mode.store(mode.percent(), Ordering::Relaxed);
+            self.was_changed.set(true);
+        }
     }
 
     /// Notes that the store failed, and returns whether an outage begins with it.

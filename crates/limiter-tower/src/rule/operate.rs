@@ -8,20 +8,11 @@ use std::{
 
 use limiter_core::{Algorithm, Error, ErrorKind, Key, Limit, LimiterFuture, Policy, Usage};
 
-use super::{Blocking, Mode, Rule};
-use crate::{
-    key::{Head, MissingKey},
-    plan::Plan,
-};
+use super::{Blocking, Rule};
+use crate::plan::Plan;
 
 /// Changes and inspects a rule while requests are served.
 impl Rule {
-    /// Returns the rule's name: the one that its policy had at first.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.spec().name()
-    }
-
     /// Returns the policy that is enforced: that of the plan of a rule [under](Self::under) one, and else the rule's own.
     #[must_use]
     pub fn policy(&self) -> Policy {
@@ -73,7 +64,8 @@ impl Rule {
     pub(crate) fn names_under(&self, policy: &Policy) -> Vec<String> {
         let own = names_in(policy).chain([self.name()]).map(str::to_owned);
         let parts = self.settings.block.as_ref().map(|_| ["strikes", "levels", "block"]);
-        let of_block = parts.into_iter().flatten().map(|part| format!("{}-{part}", self.name()));
+        let stored = self.settings.typed.limiter().policy().name();
+        let of_block = parts.into_iter().flatten().map(|part| format!("{stored}-{part}"));
         own.chain(of_block).collect()
     }
 
@@ -82,28 +74,6 @@ impl Rule {
         self.live_plan().log_resets_by(self.name(), &plan);
         self.shared().plan.set(plan);
         self.spec().live.was_changed.set(true);
-    }
-
-    /// Returns for which keys the rule is enforced.
-    #[must_use]
-    pub fn mode(&self) -> Mode {
-        self.spec().live.mode()
-    }
-
-    /// Sets for which keys the rule is enforced, in all clones.
-    ///
-    /// A rule whose key clients choose needs the rule beside it: make that one a shadow only together with it.
-    pub fn set_mode(&self, mode: Mode) {
-        self.spec().live.set_mode(mode);
-    }
-
-    /// Returns the key under which the rule counts a request, for [`peek`](Self::peek) and [`reset`](Self::reset).
-    ///
-    /// # Errors
-    ///
-    /// [`MissingKey`] if the request has none.
-    pub fn key<'r>(&self, head: impl Into<Head<'r>>) -> Result<Key<'r>, MissingKey> {
-        self.spec().key.key(head.into())
     }
 
     /// Returns how far the permits of `key` are used up, by the rule's [policy](Self::policy). With a store, the answer has

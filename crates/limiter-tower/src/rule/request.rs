@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 
-use limiter_core::{Cost, Error};
+use limiter_core::{Cost, Decision, Error};
 
-use super::{Details, Rule, settings::Select};
+use super::{
+    Rule,
+    settings::{Select, Settings},
+};
 use crate::{key::Head, observe::Outcome, plan::Plan};
 
 impl Rule {
@@ -43,7 +46,33 @@ impl Rule {
     /// Reports that the rule was not asked.
     pub(crate) fn report_not_asked(&self, outcome: Outcome, head: Head<'_>) {
         if self.spec().is_observed() {
-            self.spec().report_rate(&self.live_plan(), outcome, Details::default(), head);
+            let plan = self.live_plan();
+            self.spec().report(&self.spec().rate_event(&plan, outcome, head));
+        }
+    }
+
+    /// Returns the plan of a rule that has a fast path: the limiter is in memory, where it answers at once and never fails,
+    /// and its decision on a request is all that there is to the rule.
+    pub(crate) fn fast_plan(&self) -> Option<&Plan> {
+        let plan = self.shared().plan.configured();
+        let is_own = matches!(self.settings.select, Select::Own);
+        let is_in_memory = plan.limiter().store() == "memory";
+        (is_own && is_in_memory && self.settings.is_plain()).then_some(plan)
+    }
+
+    /// Returns whether the rule decides at once, whatever was changed since: its limiter is in memory, and nothing waits.
+    pub(crate) fn is_immediate(&self) -> bool {
+        let is_in_memory = self.shared().plan.configured().limiter().store() == "memory";
+        is_in_memory && self.settings.wait.is_none() && !self.selects_by_request()
+    }
+
+    /// Returns the decision on a request by a rule that has a fast path, and the cost, and reports it. `None`
+    /// if the rule was changed since, or the request has no key: then nothing is charged.
+    pub(crate) fn check_fast(&self, plan: &Plan, head: Head<'_>) -> Option<(Decision, Cost)> {
+        let Settings { spec, typed, cost, .. } = &*self.settings;
+        match spec.live.was_changed.get() {
+            true => None,
+            false => typed.check(spec, plan, cost.as_ref(), head),
         }
     }
 }

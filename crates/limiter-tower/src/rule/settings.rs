@@ -10,9 +10,9 @@ use limiter_core::{Blocks, Cost};
 
 use super::{
     choices::{Keep, Strike},
+    fast::{Check, CostFn},
     live::LivePlan,
     spec::Spec,
-    typed::{Check, CostFn},
 };
 use crate::{head::ResponseHead, key::Head, plan::Plan, wait::Wait};
 
@@ -44,6 +44,13 @@ pub(crate) struct Shared {
     pub(crate) unsent: AtomicU64,
     /// The names of the other rules in its layers.
     pub(super) taken: ArcSwap<HashSet<String>>,
+}
+
+impl Shared {
+    pub(super) fn new(plan: Plan) -> Self {
+        let (plan, unsent) = (LivePlan::new(plan), AtomicU64::new(0));
+        Self { plan, unsent, taken: ArcSwap::default() }
+    }
 }
 
 /// When keys are blocked.

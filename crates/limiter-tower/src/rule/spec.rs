@@ -1,8 +1,8 @@
 //! What rules of both kinds have: of rates, and of requests in flight.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use limiter_core::{Decision, Error, ErrorKind, Key, LimiterFuture};
+use limiter_core::{Error, ErrorKind, Key, LimiterFuture};
 
 use super::{Disclosure, Live, Mode, OnStoreFailure};
 use crate::{
@@ -33,15 +33,6 @@ pub(crate) enum OnError {
     Deny,
     /// The request is rejected, because the server is not set up to decide: retries can't help.
     Reject,
-}
-
-/// What a limiter returned, if it was asked.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Details<'a> {
-    pub(crate) key: Option<&'a Key<'a>>,
-    pub(crate) decision: Option<&'a Decision>,
-    pub(crate) error: Option<&'a Error>,
-    pub(crate) elapsed: Option<Duration>,
 }
 
 impl Spec {
@@ -177,36 +168,43 @@ impl Spec {
         cfg!(feature = "metrics") || self.observer.is_some()
     }
 
+    /// Returns an event of the rule, whose limiter is in this store, without details.
+    pub(crate) fn event<'a>(
+        &'a self,
+        store: &'static str,
+        outcome: Outcome,
+        head: Head<'a>,
+    ) -> Event<'a> {
+        Event {
+            rule: self.name(),
+            policy: None,
+            store,
+            outcome,
+            key: None,
+            decision: None,
+            occupancy: None,
+            error: None,
+            elapsed: None,
+            head,
+        }
+    }
+
+    /// Returns an event of a rate under this plan, without details.
+    pub(crate) fn rate_event<'a>(
+        &'a self,
+        plan: &'a Plan,
+        outcome: Outcome,
+        head: Head<'a>,
+    ) -> Event<'a> {
+        Event { policy: Some(plan.policy()), ..self.event(plan.limiter().store(), outcome, head) }
+    }
+
     /// Reports an event of the rule.
     pub(crate) fn report(&self, event: &Event<'_>) {
         #[cfg(feature = "metrics")]
         self.live.metrics.record(event);
         if let Some(observer) = &self.observer {
             observer(event);
-        }
-    }
-
-    /// Reports what a rate under `plan` did with a request.
-    pub(crate) fn report_rate(
-        &self,
-        plan: &Plan,
-        outcome: Outcome,
-        of: Details<'_>,
-        head: Head<'_>,
-    ) {
-        if self.is_observed() {
-            self.report(&Event {
-                rule: self.name(),
-                policy: Some(plan.policy()),
-                store: plan.limiter().store(),
-                outcome,
-                key: of.key,
-                decision: of.decision,
-                occupancy: None,
-                error: of.error,
-                elapsed: of.elapsed,
-                head,
-            });
         }
     }
 }

@@ -1,18 +1,22 @@
 //! Faults of a layer's setup: found when it is built where that is possible, and else by the first request.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use http::{HeaderName, Request};
-use limiter_core::{Algorithm, ManualClock, MemoryLimiter, Policy, Quota, Slots};
+use limiter_core::{Algorithm, Block, InFlight, ManualClock, MemoryLimiter, Policy, Quota, Slots};
 use limiter_redis::{
     CallError, RedisInFlight, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
 };
 use limiter_tower::{
-    ClientIp, InFlightLayer, RateLimitLayer, Rule,
+    ClientIp, InFlightLayer, InFlightRule, RateLimitLayer, Rule,
     key::{HeaderKey, KeyExtractor, MaybeKey, MethodKey},
     plan::Plan,
+    rule::Mode,
 };
-use tower::{Layer, service_fn};
+use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{Body, by_address, hello, layer_of, limiter_of, request_from, send};
 
@@ -148,4 +152,35 @@ fn a_slot_that_a_client_could_miss_has_a_permit() {
     assert_eq!(error.to_string(), expected);
     let rule = by_address(limiter_of(paced(60, 60)).0);
     assert_eq!(rule.set_policy(&paced(59, 60)).unwrap_err().to_string(), expected);
+}
+
+#[tokio::test]
+async fn a_rule_is_shown_under_a_name_and_stored_under_its_limiters() {
+    let block = Block::after(3).within(Duration::from_secs(60)).lasting(Duration::from_secs(60));
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&names);
+    let rule = by_address(gcra("old"))
+        .with_mode(Mode::SHADOW)
+        .shown_as("new")
+        .unwrap()
+        .block(block)
+        .unwrap()
+        .observe(move |event| seen.lock().unwrap().push(event.rule.to_owned()));
+    assert_eq!((rule.name(), rule.policy().name(), rule.mode()), ("new", "new", Mode::SHADOW));
+    // Names of its states are taken, and the limiter's own is not shown.
+    let taken = RateLimitLayer::try_all([rule.clone(), by_address(gcra("old-strikes"))]);
+    assert!(taken.unwrap_err().to_string().contains("\"old-strikes\""));
+    let in_flight = InFlight::new("old", 3).unwrap();
+    let in_flight = InFlightRule::new(in_flight, ClientIp::peer()).shown_as("new").unwrap();
+    let inner = InFlightLayer::all([in_flight.clone()]).layer(service_fn(hello));
+    rule.set_mode(Mode::ENFORCE);
+    let layer = RateLimitLayer::all([rule.clone(), by_address(gcra("old"))]);
+    let response = layer.any_body().layer(inner).oneshot(request_from("192.0.2.1")).await.unwrap();
+    let fields: Vec<_> = response.headers().get_all("ratelimit-policy").iter().collect();
+    assert_eq!(
+        fields,
+        ["\"new\";q=3;qu=\"concurrent-requests\"", "\"new\";q=9;w=3600, \"old\";q=9;w=3600"]
+    );
+    assert_eq!((&**names.lock().unwrap(), in_flight.name()), (&["new".to_owned()][..], "new"));
+    assert!(rule.clone().shown_as("").is_err() && in_flight.shown_as("").is_err());
 }
