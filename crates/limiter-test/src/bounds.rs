@@ -7,7 +7,6 @@ pub mod adversary;
 pub mod cases;
 pub mod measure;
 pub mod moves;
-pub mod target;
 
 use std::time::Duration;
 

@@ -174,7 +174,7 @@ pub fn all_or_nothing<S: Subject>(
 }
 
 /// Returns a policy of one limit.
-fn single(limit: &Limit) -> Policy {
+pub(crate) fn single(limit: &Limit) -> Policy {
     let policy = Policy::new(limit.name(), limit.algorithm(), *limit.quota());
     policy.expect("it was served before")
 }

@@ -53,14 +53,6 @@ pub fn any_singles_alike() -> impl Strategy<Value = Vec<Policy>> {
     groups_of_singles(1..=3)
 }
 
-/// Returns two policies of the same families, with other quotas.
-pub fn any_two_alike() -> impl Strategy<Value = (Policy, Policy)> {
-    groups_of_singles(2..=2).prop_filter_map("not two", |group| {
-        let mut group = group.into_iter();
-        Some((group.next()?, group.next()?))
-    })
-}
-
 /// Returns policies of one family, some of which share their states.
 fn groups_of_singles(
     number: std::ops::RangeInclusive<usize>,

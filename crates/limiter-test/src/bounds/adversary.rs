@@ -15,7 +15,10 @@ use super::{
         Move::{self, At, GiveBack, Reserve, Take, TakeAll, TakeNext},
         play,
     },
-    target::{Alone, InMemory, Target},
+};
+use crate::{
+    laws::single,
+    subject::{Bare, InMemory, Operations},
 };
 
 /// What an adversary found.
@@ -57,14 +60,12 @@ pub enum Means {
 /// If the policy can't be applied.
 #[must_use]
 pub fn attack(policy: &Policy, limit: &Limit, window: Duration, effort: Effort) -> Attack {
-    let mut limits = policy.limits().iter().zip(policy.transitions());
-    let (_, transition) = limits.find(|(it, _)| *it == limit).expect("a limit of the policy");
-    let alone = search(|| Alone::new(transition), limit, window, effort);
-    let in_memory = search(|| InMemory::new(policy), limit, window, effort);
+    let alone = search(|| Bare::new(single(limit)), limit, window, effort);
+    let in_memory = search(|| InMemory::with_room_for(1, policy.clone()), limit, window, effort);
     if in_memory.most > alone.most { in_memory } else { alone }
 }
 
-fn search<T: Target>(
+fn search<T: Operations>(
     make: impl Fn() -> T,
     limit: &Limit,
     window: Duration,

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Timestamp};
+use limiter_core::{Cost, Receipt, Timestamp};
 
-use super::{measure::Admission, target::Target};
+use super::measure::Admission;
+use crate::subject::Operations;
+
+const KEY: &str = "key";
 
 /// One move of an adversary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +28,12 @@ pub enum Move {
 
 /// One who makes moves, and keeps what it gets.
 #[derive(Debug)]
-struct Player<T: Target> {
+struct Player<T> {
     target: T,
     now: Timestamp,
     /// The time that has really passed: a clock that is set back takes nothing away from it.
     passed: u128,
-    held: Vec<(Admission, T::Receipt)>,
+    held: Vec<(Admission, Receipt)>,
     /// What was not returned of admissions that were refunded.
     settled: Vec<Admission>,
     steps_back: bool,
@@ -40,7 +43,7 @@ struct Player<T: Target> {
 ///
 /// Unless the clock `steps_back`, moves that would set it back are left out. Times count from the
 /// first moment, and only forwards: what was set back passes once more.
-pub fn play<T: Target>(target: T, moves: &[Move], steps_back: bool) -> Vec<Admission> {
+pub fn play<T: Operations>(target: T, moves: &[Move], steps_back: bool) -> Vec<Admission> {
     let now = Timestamp::ZERO;
     let mut player =
         Player { target, now, passed: 0, held: Vec::new(), settled: Vec::new(), steps_back };
@@ -53,13 +56,13 @@ pub fn play<T: Target>(target: T, moves: &[Move], steps_back: bool) -> Vec<Admis
     admissions
 }
 
-impl<T: Target> Player<T> {
+impl<T: Operations> Player<T> {
     fn play(&mut self, made: Move) {
         match made {
             Move::At(at) => self.set(Timestamp::from_nanos(at)),
             Move::Take(cost) => self.try_take(cost),
             Move::TakeAll => {
-                if let Ok(cost) = Cost::new(self.target.remaining(self.now)) {
+                if let Ok(cost) = Cost::new(self.target.peek(self.now, KEY).remaining()) {
                     self.try_take(cost);
                 }
                 // There may be more than it says.
@@ -77,7 +80,7 @@ impl<T: Target> Player<T> {
             Move::GiveBack => {
                 if !self.held.is_empty() {
                     let (mut admission, receipt) = self.held.remove(0);
-                    let back = self.target.give_back(self.now, receipt);
+                    let back = self.target.refund(self.now, receipt);
                     admission.permits = admission.permits.saturating_sub(back);
                     self.settled.push(admission);
                 }
@@ -98,8 +101,10 @@ impl<T: Target> Player<T> {
     }
 
     fn take(&mut self, cost: Cost, within: Duration) -> Result<(), Option<Duration>> {
-        let (at, receipt) = self.target.take(self.now, cost, within)?;
-        let at = self.passed + at.saturating_since(self.now).as_nanos();
+        let reservation = self.target.reserve(self.now, KEY, cost, within);
+        let retry_after = reservation.decision().retry_after();
+        let at = self.passed + reservation.delay().unwrap_or_default().as_nanos();
+        let receipt = reservation.into_receipt().ok_or(retry_after)?;
         self.held.push((Admission { at, permits: cost.get() }, receipt));
         Ok(())
     }
