@@ -84,7 +84,9 @@ impl<C: ScriptClient> Leases<C> {
             Some(Ok(spent)) => return Some(Ok(spent)),
             Some(Err(None)) => return None,
             // The call to the store, or the circuit breaker, returns the refusal or the error.
-            _ if cost.get() > self.largest_cost(plan) || !self.sender.may_pass(key) => {
+            _ if plan.limits.iter().any(|limit| cost.get() > limit.largest)
+                || !self.sender.may_pass(key) =>
+            {
                 return None;
             }
             Some(Err(Some(leased))) => leased,
@@ -107,11 +109,6 @@ impl<C: ScriptClient> Leases<C> {
             _ => self.send_unspent(&leased),
         }
         (!matches!(found, Found::Store)).then_some(Err(found))
-    }
-
-    /// Returns the largest cost that can ever fit.
-    fn largest_cost(&self, plan: &Plan) -> u64 {
-        plan.policy.limits().first().map_or(0, |limit| limit.quota().burst())
     }
 
     /// Asks the store for permits, until nobody waits for more.

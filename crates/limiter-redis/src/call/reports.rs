@@ -41,19 +41,11 @@ impl<C: ScriptClient> Sender<C> {
         drop(operating);
     }
 
-    /// Sends the caller the error of a request that is not sent, because the circuit breaker is open, or not again, because no
-    /// time is left. The error is then that of the first call.
-    pub(super) fn not_executed<O: Operation>(
-        &self,
-        mut request: Request<O>,
-        refused: Option<Arc<CallError>>,
-    ) {
-        let is_refused = refused.is_some();
-        let Some(error) = request.not_executed.take().or(refused) else { return };
-        if !is_refused {
-            return self.answer(request, Err(error), self.now());
-        }
-        let Request { operation, caller, .. } = request;
+    /// Sends the caller the error of a request that is not sent because the circuit breaker is open, or that of the first
+    /// call.
+    pub(super) fn refuse<O: Operation>(&self, request: Request<O>, refused: &Arc<CallError>) {
+        let Request { operation, caller, not_executed, .. } = request;
+        let error = not_executed.unwrap_or_else(|| Arc::clone(refused));
         self.short_circuited::<O>(&error, operation.events(), operation.key());
         drop(operation);
         drop(caller.send(Err(error)));

@@ -214,7 +214,11 @@ impl<C: ScriptClient> Sender<C> {
                 (operation.key().clone(), *deadline, not_executed.is_some());
             let mut call = operation.begin();
             if is_again && !deadline.pause(&self.client, &*self.settings.clock.0).await {
-                requests.into_iter().for_each(|request| self.not_executed(request, None));
+                for mut request in requests {
+                    if let Some(error) = request.not_executed.take() {
+                        self.answer(request, Err(error), self.now());
+                    }
+                }
                 continue;
             }
             let server = self.client.server_of(&key);
@@ -222,9 +226,8 @@ impl<C: ScriptClient> Sender<C> {
             let pass = match self.breaker.pass(server, O::PASSES_BREAKER) {
                 Ok(pass) => pass,
                 Err(error) => {
-                    let error = Some(Arc::new(error));
-                    let refuse = |request| self.not_executed(request, error.clone());
-                    requests.into_iter().for_each(refuse);
+                    let error = Arc::new(error);
+                    requests.into_iter().for_each(|request| self.refuse(request, &error));
                     continue;
                 }
             };

@@ -144,12 +144,15 @@ impl<C: ScriptClient> Shared<C> {
     ) -> Result<Entry, Error> {
         let (events, name) = self.events();
         let tally = &events.tally;
-        if let Some(held) = self.full.find(&key, limit, self.sender.now()) {
-            tally.cached.add();
-            return Ok(Entry::refused(Occupancy::new(held, limit).with_source(Source::Cache)));
-        }
+        let ticket = match self.full.begin(&key, limit, self.sender.now()) {
+            Ok(ticket) => ticket,
+            Err(held) => {
+                tally.cached.add();
+                return Ok(Entry::refused(Occupancy::new(held, limit).with_source(Source::Cache)));
+            }
+        };
         // Before the request is sent, so that a permit whose reply is lost can be given back.
-        let permit = Some((self.next.fetch_add(1, Relaxed), self.full.ticket(&key)));
+        let permit = Some((self.next.fetch_add(1, Relaxed), ticket));
         let enter = Enter { shared: Arc::clone(&self), key: key.clone(), limit, permit };
         let (held, permit) = match self.sender.operate_with_others(&enters, name, enter).await {
             Ok((held, Some(permit))) => (held, permit),

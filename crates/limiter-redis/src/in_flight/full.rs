@@ -3,10 +3,7 @@
 use std::{
     collections::HashMap,
     hash::BuildHasher,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::SeqCst},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -17,11 +14,14 @@ use limiter_core::Timestamp;
 /// Cached denials. Each lasts for a short time, because another process may give a permit back, and ends when this process
 /// gives one back.
 pub(crate) struct Full {
-    denials: Mutex<HashMap<Bytes, Denial, SeedableRandomState>>,
-    /// Count the permits of this process that came back, by the hashes of their keys.
-    returns: [AtomicU64; 64],
-    hasher: SeedableRandomState,
+    inner: Mutex<Inner>,
     capacity: usize,
+}
+
+struct Inner {
+    denials: HashMap<Bytes, Denial, SeedableRandomState>,
+    /// Count the permits of this process that came back, by the hashes of their keys.
+    returns: [u64; 64],
 }
 
 #[derive(Clone, Copy)]
@@ -42,19 +42,17 @@ impl Full {
 
     /// Returns an empty cache of so many keys.
     pub(crate) fn new(capacity: usize, hasher: SeedableRandomState) -> Self {
-        let denials = Mutex::new(HashMap::with_hasher(hasher.clone()));
-        Self { denials, returns: std::array::from_fn(|_| AtomicU64::new(0)), hasher, capacity }
+        let inner = Inner { denials: HashMap::with_hasher(hasher), returns: [0; 64] };
+        Self { inner: Mutex::new(inner), capacity }
     }
 
-    /// Returns how many permits were held, if a request under `limit` is refused.
-    pub(crate) fn find(&self, key: &[u8], limit: u32, now: Timestamp) -> Option<u32> {
-        let denial = self.lock().get(key).copied()?;
-        (limit <= denial.limit && now < denial.until).then_some(denial.held)
-    }
-
-    /// Returns the ticket of a request that begins now.
-    pub(crate) fn ticket(&self, key: &[u8]) -> Ticket {
-        Ticket(self.returns(key).load(SeqCst))
+    /// Returns the ticket of a request that begins now, or how many permits were held if it is refused under `limit`.
+    pub(crate) fn begin(&self, key: &[u8], limit: u32, now: Timestamp) -> Result<Ticket, u32> {
+        let mut inner = self.lock();
+        match inner.denials.get(key) {
+            Some(denial) if limit <= denial.limit && now < denial.until => Err(denial.held),
+            _ => Ok(Ticket(*inner.returns(key))),
+        }
     }
 
     /// Caches that a request was refused, unless a permit of its key has come back since it began.
@@ -66,29 +64,32 @@ impl Full {
         (sent, now): (Timestamp, Timestamp),
     ) {
         let until = sent.saturating_add(Self::MAX_AGE);
-        let mut denials = self.lock();
-        if denials.len() >= self.capacity && !denials.contains_key(key) {
-            denials.retain(|_, denial| now < denial.until);
+        let mut inner = self.lock();
+        if inner.denials.len() >= self.capacity && !inner.denials.contains_key(key) {
+            inner.denials.retain(|_, denial| now < denial.until);
         }
-        if self.returns(key).load(SeqCst) == ticket.0 && denials.len() < self.capacity {
-            denials.insert(key.clone(), Denial { limit, held, until });
+        if *inner.returns(key) == ticket.0 && inner.denials.len() < self.capacity {
+            inner.denials.insert(key.clone(), Denial { limit, held, until });
         }
     }
 
     /// Notes that a permit of the key comes back, or has.
     pub(crate) fn comes_back(&self, key: &[u8]) {
-        let mut denials = self.lock();
-        self.returns(key).fetch_add(1, SeqCst);
-        denials.remove(key);
+        let mut inner = self.lock();
+        *inner.returns(key) += 1;
+        inner.denials.remove(key);
     }
 
-    fn returns(&self, key: &[u8]) -> &AtomicU64 {
-        let place = usize::try_from(self.hasher.hash_one(key) % 64).unwrap_or(0);
-        self.returns.get(place).unwrap_or(&self.returns[0])
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Bytes, Denial, SeedableRandomState>> {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         // No operation under the lock can leave it half done.
-        self.denials.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn returns(&mut self, key: &[u8]) -> &mut u64 {
+        let hash = self.denials.hasher().hash_one(key);
+        let [first, others @ ..] = &mut self.returns;
+        others.get_mut(usize::try_from(hash % 64).unwrap_or(0)).unwrap_or(first)
     }
 }

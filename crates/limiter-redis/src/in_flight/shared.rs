@@ -99,7 +99,16 @@ impl<C: ScriptClient> Shared<C> {
         for _ in 0..number {
             self.report(EventKind::PermitLost, key);
         }
-        if number > 0 && self.may_log_lost() {
+        let (now, interval) = (self.sender.now(), OutageLog::INTERVAL);
+        let mut logged = self.logged_lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_recent = logged.is_some_and(|at| now.saturating_since(at) < interval);
+        let is_logged = number > 0 && !is_recent;
+        if is_logged {
+            *logged = Some(now);
+        }
+        // A subscriber may use the limiter.
+        drop(logged);
+        if is_logged {
             let ((events, name), node) = (self.events(), self.sender.node_of(key));
             let (lost, node) = (events.tally.read().permits_lost, node.as_deref());
             tracing::warn!(
@@ -109,16 +118,6 @@ impl<C: ScriptClient> Shared<C> {
                 "permits of requests in flight are lost, so that others may run in their place: {why}"
             );
         }
-    }
-
-    fn may_log_lost(&self) -> bool {
-        let (now, interval) = (self.sender.now(), OutageLog::INTERVAL);
-        let mut logged = self.logged_lost.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_recent = logged.is_some_and(|at| now.saturating_since(at) < interval);
-        if !is_recent {
-            *logged = Some(now);
-        }
-        !is_recent
     }
 
     /// Gives back a permit that its caller does not hold any more.
