@@ -165,6 +165,7 @@ impl CallError {
 
     /// Returns the error that a script replies for a key: a command, and what it replied.
     pub(crate) fn of_command(server: &str, words: &str) -> Self {
+        let words = words.trim_end();
         let (_, reply) = words.split_once(": ").unwrap_or_default();
         let fault = match Fault::from_error_reply(reply) {
             fault @ (Fault::NotExecuted | Fault::NotPrimary) => fault,
@@ -381,5 +382,17 @@ mod tests {
             let redirect = CallError::from_error_reply("Redis", reply).redirect;
             assert_eq!(redirect, Some(Redirect { to: to.to_owned(), is_asking }));
         }
+    }
+
+    /// Redis 6.2 ends the error of a command of a script with a line break, which cut a line of the log in two.
+    #[test]
+    fn the_error_of_a_command_is_one_line() {
+        let words =
+            "HSET: @user_script: 41: -OOM command not allowed when used memory > 'maxmemory'.";
+        let error = CallError::of_command("Redis", &format!("{words}\r\n"));
+        assert_eq!(
+            (error.fault(), error.to_string()),
+            (Fault::NotExecuted, format!("Redis: {words}"))
+        );
     }
 }
