@@ -187,21 +187,7 @@ fn a_cached_denial_refuses_a_list_without_a_call() {
 }
 
 #[test]
-fn a_cluster_decides_in_turn_and_gives_back() {
-    let three = Three::on(Store::on_cluster(), 0);
-    // Of one subject, in one slot.
-    assert!(three.decide(&three.demands("alice", [1, 1, 1])).is_admitted());
-    let before = three.remaining("acme");
-    let joint = three.decide(&three.demands("acme", [1, 1, 5]));
-    assert!(joint.is_admitted());
-    assert_eq!(three.remaining("acme"), [before[0] - 1, before[1] - 1, 0]);
-    let refused = three.decide(&three.demands("acme", [1, 1, 1]));
-    assert_eq!(refusing(&refused), [(2, Some(3_600))]);
-    assert_eq!(three.remaining("acme"), [before[0] - 1, before[1] - 1, 0]);
-}
-
-#[test]
-fn demands_of_one_slot_are_one_call() {
+fn in_a_cluster_demands_of_one_slot_are_one_call_and_others_are_given_back() {
     let three = Three::on(Store::on_cluster(), 100);
     let decide = |costs| {
         let joint = three.decide(&three.demands("acme", costs));
