@@ -1,7 +1,7 @@
 //! The double is a server: it replies what a real one replies to the same calls.
 //!
 //! ```console
-//! $ cargo xtask test --all-servers -p limiter-rig --test double
+//! $ cargo xtask test --server redis-6.2 -p limiter-rig --test double
 //! ```
 
 #![expect(

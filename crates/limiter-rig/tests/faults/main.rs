@@ -1,16 +1,11 @@
 //! What goes wrong with a server, and what its limiters do meanwhile, with a share and without.
 //!
 //! In every fault no check hangs, no attempt is charged twice, a share decides without the server or an error is
-//! returned, and all is well again after the fault is over. It prints a table of how long that took:
-//!
-//! ```console
-//! $ cargo xtask test -p limiter-rig --test faults -- --nocapture
-//! ```
+//! returned, and all is well again after the fault is over.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod proxy;
-mod table;
 mod trial;
 
 use std::{
@@ -23,9 +18,6 @@ use limiter_rig::server::{Sentinels, Server};
 
 use proxy::{Mode, Proxy};
 use trial::{State, Trial};
-
-/// How many of the faults below are in the table.
-const FAULTS: usize = 15;
 
 /// How long a fault lasts: several times as long as a breaker stays open.
 const LONG: Duration = Duration::from_millis(1_200);

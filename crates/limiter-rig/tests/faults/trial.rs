@@ -19,8 +19,6 @@ use tokio::{
     time::sleep,
 };
 
-use crate::table::{self, Row};
-
 const DEADLINE: Duration = Duration::from_millis(50);
 /// Each limiter has recovered once the store has decided so many checks after the fault.
 const WELL_AFTER: u64 = 100;
@@ -65,7 +63,6 @@ struct Attempt {
     /// Its own key, unless it was on the crowded one.
     key: Option<String>,
     ended: Instant,
-    took: Duration,
     result: Result<Decision, Error>,
 }
 
@@ -118,7 +115,6 @@ impl Trial {
     /// Ends the traffic when the fault is over and has been survived, and checks, by the server at
     /// `url`, that all results are as expected.
     pub(crate) fn survived(self, url: &str, state: State) -> Vec<Row> {
-        let ended = Instant::now();
         let decided = |limiter: &RedisLimiter| {
             let counters = limiter.counters();
             counters.admitted + counters.refused
@@ -140,13 +136,13 @@ impl Trial {
                 .collect();
             let charges = runtime.block_on(charges(url, without_store, &attempts));
             let findings =
-                Findings { state, limiter, begun, ended, attempts: &attempts, charges: &charges };
-            let row = findings.row(fault, without_store);
+                Findings { state, limiter, begun, attempts: &attempts, charges: &charges };
+            let row = findings.row(without_store);
             let faults = findings.faults(&row);
             faulty.extend(faults.map(|what| format!("{without_store}: {what}")));
             rows.push(row);
         }
-        table::add(&rows);
+        println!("{fault}: {rows:?}");
         assert!(faulty.is_empty(), "{fault}: {faulty:#?}");
         rows
     }
@@ -167,9 +163,8 @@ async fn traffic(
     while !over.load(Ordering::Relaxed) {
         let number = count.fetch_add(1, Ordering::Relaxed);
         let key = (!number.is_multiple_of(CROWDED)).then(|| number.to_string());
-        let start = Instant::now();
         let result = limiter.check(&key.as_deref().unwrap_or(CROWD).into()).await;
-        attempts.push(Attempt { key, ended: Instant::now(), took: start.elapsed(), result });
+        attempts.push(Attempt { key, ended: Instant::now(), result });
         sleep(PAUSE).await;
     }
     attempts
@@ -188,41 +183,37 @@ async fn charges(url: &str, prefix: &str, attempts: &[Attempt]) -> Vec<u64> {
     charges
 }
 
+/// What a limiter did in a fault.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// What follows without the store: the error, or a decision by a share.
+    follows: &'static str,
+    /// How many attempts were decided neither by the store nor by its earlier refusals.
+    without_store: usize,
+    pub(crate) short_circuited: u64,
+    undetermined: u64,
+    double_charges: u64,
+}
+
 /// What is known of one limiter when all is over.
 struct Findings<'a> {
     state: State,
     limiter: &'a RedisLimiter,
-    /// When the fault began, and when it was over.
+    /// When the fault began.
     begun: Instant,
-    ended: Instant,
     attempts: &'a [Attempt],
     charges: &'a [u64],
 }
 
 impl Findings<'_> {
-    fn row(&self, fault: &'static str, follows: &'static str) -> Row {
-        let without_store = self.attempts.iter().filter(|attempt| !attempt.is_by_store());
+    fn row(&self, follows: &'static str) -> Row {
         let counters = self.limiter.counters();
         Row {
-            fault,
             follows,
-            decisions: self.attempts.len(),
-            without_store: without_store.clone().count(),
-            slowest: self.attempts.iter().map(|attempt| attempt.took).max().unwrap_or_default(),
+            without_store: self.attempts.iter().filter(|attempt| !attempt.is_by_store()).count(),
             short_circuited: counters.short_circuited,
             undetermined: counters.undetermined,
             double_charges: self.charges.iter().map(|charge| charge.saturating_sub(1)).sum(),
-            recovery: self
-                .attempts
-                .iter()
-                .filter(|attempt| attempt.is_by(Source::State))
-                .filter_map(|attempt| attempt.ended.checked_duration_since(self.ended))
-                .min()
-                .unwrap_or(Duration::MAX),
-            last_without: without_store
-                .map(|attempt| attempt.ended.saturating_duration_since(self.ended))
-                .max()
-                .unwrap_or_default(),
         }
     }
 

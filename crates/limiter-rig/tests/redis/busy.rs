@@ -1,59 +1,52 @@
 //! Busy workers of the caller's runtime, and the thread on which a connection runs instead.
 
 use std::{
+    future::IntoFuture as _,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::Poll,
     time::{Duration, Instant},
 };
 
-use futures::future::join_all;
 use limiter_core::{Cost, Policy};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::server::{self, Server};
 
-use crate::builder;
-
-/// Long enough that other work on the machine does not matter.
-const DEADLINE: Duration = Duration::from_millis(400);
-
-/// The same beside the default deadline of 50 ms would be 75 ms.
-const BUSY: Duration = Duration::from_millis(600);
-
-fn compute() {
-    let start = Instant::now();
-    while start.elapsed() < BUSY {
-        std::hint::spin_loop();
-    }
-}
+use crate::{PATIENT, builder, eventually};
 
 /// The task that makes a call was once on the worker's own queue, behind the task that computes, with
 /// the checks of all workers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_computes_beside_its_check_delays_no_other_check() {
-    let limiter = builder(1_000_000);
-    let limiter =
-        limiter.prefix("busy").deadline(DEADLINE).connect(&server::shared_url()).await.unwrap();
+    let limiter = builder(1_000_000).prefix("busy").deadline(PATIENT);
+    let limiter = limiter.connect(&server::shared_url()).await.unwrap();
     let _ = crate::recover(&limiter).await;
     for operation in ["check", "reserve"] {
-        let one = limiter.clone();
+        let [begun, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (one, begins, ends) = (limiter.clone(), Arc::clone(&begun), Arc::clone(&over));
         let busy = tokio::spawn(async move {
-            let compute = async { compute() };
+            let compute = async {
+                begins.store(true, Relaxed);
+                while !ends.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            };
             match operation {
                 "check" => drop(tokio::join!(one.check("busy"), compute)),
-                _ => drop(tokio::join!(one.reserve("busy", Cost::ONE, BUSY), compute)),
+                _ => drop(tokio::join!(one.reserve("busy", Cost::ONE, PATIENT), compute)),
             }
         });
+        eventually("it computes", async || begun.load(Relaxed)).await;
         let mut others = Vec::new();
-        while !busy.is_finished() {
-            let limiter = limiter.clone();
-            others.push(tokio::spawn(async move { limiter.check("other").await.map(drop) }));
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        for _ in 0..20 {
+            others.push(tokio::spawn(limiter.check("other").into_future()).await.unwrap());
         }
-        assert!(others.len() > 5, "{} checks meanwhile", others.len());
-        for other in join_all(others).await {
-            other.unwrap().unwrap();
-        }
+        over.store(true, Relaxed);
+        busy.await.unwrap();
+        assert!(others.iter().all(Result::is_ok), "{operation}: {others:?}");
     }
-    assert_eq!(limiter.counters().undetermined, 0);
 }
 
 /// Returns how many connections limiters have.

@@ -1,14 +1,6 @@
-//! A server in a hole: no connection to it is made, or none is answered. It is tried again, and
-//! found once it has drained out.
+//! A server in a hole: no connection to it is made. It is tried again, and found once it is out.
 
-use std::{
-    fs,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{fs, time::Duration};
 
 use limiter_rig::server::Server;
 use tokio::{
@@ -41,65 +33,16 @@ async fn a_server_to_which_no_connection_is_made_is_tried_again_and_found() {
     let is_another = async || attempt().is_some_and(|attempt| Some(attempt) != first);
     eventually("there is another attempt", is_another).await;
 
-    Hole::before(server.port(), listener).end();
+    let port = server.port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let _ = copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
     let _ = recover(&limiter.await.unwrap()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_answers_no_connection_is_tried_again_and_found() {
-    let server = Server::start();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    let hole = Hole::before(server.port(), listener);
-    let limiter = limiter(&url, 1_000).await;
-    let before = hole.connections();
-    let checks = async || {
-        // The breaker opens meanwhile.
-        assert!(limiter.check("key").await.is_err());
-        hole.connections() >= before + 3
-    };
-    eventually("it is tried again", checks).await;
-    hole.end();
-    let _ = recover(&limiter).await;
-}
-
-/// Takes connections for a server, and hands nothing on until it ends.
-struct Hole {
-    connections: Arc<AtomicUsize>,
-    over: Arc<AtomicBool>,
-}
-
-impl Hole {
-    fn before(server: u16, listener: TcpListener) -> Self {
-        let (connections, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        tokio::spawn({
-            let (connections, over) = (Arc::clone(&connections), Arc::clone(&over));
-            async move {
-                let mut silent = Vec::new();
-                loop {
-                    let (mut client, _) = listener.accept().await.unwrap();
-                    connections.fetch_add(1, Ordering::AcqRel);
-                    if !over.load(Ordering::Acquire) {
-                        silent.push(client);
-                        continue;
-                    }
-                    tokio::spawn(async move {
-                        let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
-                        let _ = copy_bidirectional(&mut client, &mut server).await;
-                    });
-                }
-            }
-        });
-        Self { connections, over }
-    }
-
-    fn connections(&self) -> usize {
-        self.connections.load(Ordering::Acquire)
-    }
-
-    fn end(&self) {
-        self.over.store(true, Ordering::Release);
-    }
 }
 
 /// Returns a listener whose queue is full: the system drops the first packet of any connection.

@@ -41,12 +41,12 @@ async fn a_connection_says_whether_it_is_ready() {
     // A call may get its error before the connection is known to be lost.
     let start = Instant::now();
     while connection.is_connected() {
-        assert!(start.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < crate::GIVE_UP_AFTER);
         sleep(Duration::from_millis(5)).await;
     }
     server.restart();
     while !connection.is_connected() {
-        assert!(start.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < crate::GIVE_UP_AFTER);
         sleep(Duration::from_millis(5)).await;
     }
 
@@ -74,9 +74,7 @@ async fn a_required_connection_that_is_not_made_in_time_is_an_error() {
     ] {
         let start = Instant::now();
         let error = connect_with(&url, &options).await.unwrap_err();
-        let took = start.elapsed();
-        let in_time = Duration::from_millis(300)..Duration::from_secs(1);
-        assert!(in_time.contains(&took), "{url}: {took:?}");
+        assert!(start.elapsed() >= Duration::from_millis(300), "{url}: {:?}", start.elapsed());
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert_eq!(CallError::of(&error).unwrap().fault(), Fault::NotSent);
         let message = error.to_string();
