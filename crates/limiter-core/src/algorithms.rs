@@ -40,11 +40,8 @@ mod any;
 mod entries;
 mod gcra;
 mod ledger;
-mod nanos;
 mod operations;
-mod pace;
-mod transition;
-mod window;
+mod refunded;
 mod windows;
 
 pub use any::{AnyTransition, State};
@@ -57,10 +54,8 @@ pub use crate::charge::Charges;
 #[doc(hidden)]
 pub use {
     crate::charge::Charge,
-    entries::{Entries, Entry, Span},
+    entries::Entries,
     gcra::{Gcra, Tat},
     ledger::Ledger,
-    transition::{Refunded, Transition},
-    window::{Counts, Window},
-    windows::{WindowKind, Windows},
+    windows::{Counts, WindowKind, Windows},
 };

@@ -1,11 +1,12 @@
 //! Policies from configuration files.
 
 mod read;
-mod scalar;
 
 use alloc::{borrow::ToOwned, collections::BTreeMap, format, string::String};
 
-use crate::{Algorithm, Error, ErrorKind, Limit, Policy, error::excerpt};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use crate::{Algorithm, Cost, Error, ErrorKind, Limit, Policy, Quota, error::excerpt};
 
 /// The policies of a program and their tiers, by name, as a configuration file has them.
 ///
@@ -103,4 +104,36 @@ fn inherited(tier_of: Option<&Policy>, name: &str) -> Option<Algorithm> {
         Some(limits) => limits.iter().find(|limit| limit.name() == name),
     };
     limit.map(Limit::algorithm)
+}
+
+macro_rules! as_text {
+    ($($type:ty),*) => {$(
+        /// A text: see its notation.
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    )*};
+}
+
+as_text!(Quota, Algorithm);
+
+/// A number.
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(u64::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for Cost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.get())
+    }
 }

@@ -78,30 +78,6 @@ impl Decision {
         self.admitted
     }
 
-    /// Returns the decision if it is an admission, so that `?` ends a function whose request is refused.
-    ///
-    /// ```
-    /// use limiter_core::{MemoryLimiter, Policy, Quota, Refused};
-    ///
-    /// fn send(limiter: &MemoryLimiter) -> Result<(), Refused> {
-    ///     limiter.check("alice").into_result()?;
-    ///     Ok(())
-    /// }
-    ///
-    /// let limiter = MemoryLimiter::new(Policy::gcra("api", Quota::per_hour(1)));
-    /// assert!(send(&limiter).is_ok());
-    /// let refused = send(&limiter).unwrap_err();
-    /// assert!(refused.to_string().starts_with("rate limit exceeded; retry after 3"));
-    /// assert_eq!(refused.decision().remaining(), 0);
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Refused`] if it is a refusal.
-    pub const fn into_result(self) -> Result<Self, Refused> {
-        if self.admitted { Ok(self) } else { Err(Refused(self)) }
-    }
-
     /// Returns how far the key's permits are used up, after this decision.
     #[must_use]
     pub const fn usage(&self) -> Usage {
@@ -150,28 +126,6 @@ impl Decision {
         self.source
     }
 }
-
-/// A refusal as an error, for `?`: see [`Decision::into_result`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused(Decision);
-
-impl Refused {
-    /// Returns the refusal.
-    pub const fn decision(&self) -> Decision {
-        self.0
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.retry_after() {
-            Some(wait) => write!(f, "rate limit exceeded; retry after {wait:?}"),
-            None => f.write_str("rate limit exceeded: the cost is above the limit and never fits"),
-        }
-    }
-}
-
-impl core::error::Error for Refused {}
 
 /// How far a key's permits are used up at one moment.
 ///

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::{
     fmt,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use crate::{Error, ErrorKind};
@@ -34,6 +34,26 @@ impl<T> LimiterFuture<T> {
     /// Returns a future that runs `future`.
     pub fn pending(future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
         Self(Repr::Pending(Box::pin(future)))
+    }
+
+    /// Returns a future that runs `future`, which may be ready at its first poll: of limiters in memory.
+    pub(crate) fn polled(future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
+        let mut future = Box::pin(future);
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Self::ready(result),
+            Poll::Pending => Self(Repr::Pending(future)),
+        }
+    }
+
+    /// Returns the future of another result, which is ready if this one is.
+    pub(crate) fn map<U>(self, map: impl FnOnce(T) -> U + Send + 'static) -> LimiterFuture<U>
+    where
+        T: Send + 'static,
+    {
+        match self.0 {
+            Repr::Ready(Some(result)) => LimiterFuture::ready(result.map(map)),
+            _ => LimiterFuture::pending(async { self.await.map(map) }),
+        }
     }
 
     /// Returns the result if it was ready from the start and was not taken, without polling anything.

@@ -8,12 +8,7 @@ mod permit;
 pub use memory::{InFlight, InFlightBuilder, InFlightStats};
 pub use permit::{HeldPermit, InFlightPermit};
 
-use alloc::{boxed::Box, sync::Arc};
-
-use crate::{
-    Error, ErrorKind, Key, LimiterFuture, LimiterId, Source, forward::forward,
-    policy::validate_name,
-};
+use crate::{Error, ErrorKind, Key, LimiterFuture, LimiterId, Source, policy::validate_name};
 
 /// Limits how many requests of a key are in flight at once.
 ///
@@ -179,14 +174,3 @@ pub fn check_in_flight(name: &str, limit: u32) -> Result<(), Error> {
     }
     Ok(())
 }
-
-forward!(InFlightLimiter for Arc<dyn InFlightLimiter>, Box<dyn InFlightLimiter>: {
-    fn name(&self) -> &str;
-    fn limit(&self) -> u32;
-    fn set_limit(&self, limit: u32) -> Result<(), Error>;
-    fn id(&self) -> LimiterId;
-    fn store(&self) -> &'static str;
-    fn enter(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Entry>;
-    fn peek(&self, key: &Key<'_>, limit: u32) -> LimiterFuture<Occupancy>;
-    fn reset(&self, key: &Key<'_>) -> LimiterFuture<()>;
-});

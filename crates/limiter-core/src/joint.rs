@@ -1,18 +1,13 @@
 //! One decision over several demands: all are charged, or none.
 
-use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
-use core::{
-    future::poll_fn,
-    mem,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use alloc::{format, sync::Arc, vec, vec::Vec};
+use core::{future::poll_fn, mem, task::Poll, time::Duration};
 
 use smallvec::SmallVec;
 
 use crate::{
-    Cost, Decision, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, Receipt,
-    Reservation, Usage, merged::Merged,
+    Cost, Decision, Demand, Error, ErrorKind, JointDecision, Key, Limiter, LimiterFuture, Receipt,
+    Reservation, Usage, limiter::MAX_DEMANDS,
 };
 
 /// Charges all demands if all fit now, or none.
@@ -69,18 +64,12 @@ use crate::{
 /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands. Otherwise the first
 /// error of a store, which [`Error::limiter`] identifies if there are several; what was charged in others is given back.
 pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
-    let merged = match Merged::of(demands) {
-        Ok(None) => return decide_distinct(demands),
-        Ok(Some(merged)) => merged,
-        Err(error) => return LimiterFuture::ready(Err(error)),
-    };
-    let mut decided = decide_distinct(&merged.demands);
-    match decided.take_ready() {
-        Some(result) => LimiterFuture::ready(result.map(|joint| joint.split(&merged.places))),
-        None => {
-            let places = merged.places;
-            LimiterFuture::pending(async move { Ok(decided.await?.split(&places)) })
+    match Merged::of(demands) {
+        Ok(None) => decide_distinct(demands),
+        Ok(Some(Merged { demands, places })) => {
+            decide_distinct(&demands).map(move |joint| joint.split(&places))
         }
+        Err(error) => LimiterFuture::ready(Err(error)),
     }
 }
 
@@ -94,6 +83,45 @@ fn decide_distinct(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     }
     let together = first.limiter().decide_together(demands, false);
     together.unwrap_or_else(|| in_turn(demands, false))
+}
+
+/// Demands of which no two are for one key of one limiter under one policy, and the place of each of the caller's demands
+/// among them.
+struct Merged<'a> {
+    demands: Vec<Demand<'a>>,
+    places: Vec<usize>,
+}
+
+impl<'a> Merged<'a> {
+    /// Joins demands for one key of one limiter under one policy to one with the sum of their costs. Returns `None` if there
+    /// are none.
+    fn of(demands: &[Demand<'a>]) -> Result<Option<Self>, Error> {
+        if demands.len() > MAX_DEMANDS {
+            let number = demands.len();
+            let message = format!("invalid list of {number} demands: use at most {MAX_DEMANDS}");
+            return Err(Error::new(ErrorKind::InvalidSetting, message));
+        }
+        let pairs = || {
+            let others = |index: usize| demands.iter().skip(index + 1);
+            demands
+                .iter()
+                .enumerate()
+                .flat_map(move |(at, it)| others(at).map(move |other| (it, other)))
+        };
+        if !pairs().any(|(one, other)| one.has_state_of(other)) {
+            return Ok(None);
+        }
+        let mut merged = Self { demands: Vec::new(), places: Vec::new() };
+        for demand in demands {
+            let place = merged.demands.iter().position(|known| known.has_state_of(demand));
+            merged.places.push(place.unwrap_or(merged.demands.len()));
+            match place.and_then(|place| merged.demands.get_mut(place)) {
+                Some(known) => known.join(demand),
+                None => merged.demands.push(demand.clone()),
+            }
+        }
+        Ok(Some(merged))
+    }
 }
 
 /// Decides on demands one by one, or in one step for each shard of a store.
@@ -140,23 +168,16 @@ fn in_turn(demands: &[Demand<'_>], by_shard: bool) -> LimiterFuture<JointDecisio
     }
     let at_once = groups.iter().take_while(|group| group.first() < Some(&first_call)).count();
     let decided = JointDecision::of_reads(previews);
-    let mut charged = Box::pin(charge_in_turn(owned, at_once, decided));
-    if at_once > 0 {
-        // Limiters in memory are ready at the first poll.
-        let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(result) = charged.as_mut().poll(&mut context) {
-            return LimiterFuture::ready(result);
-        }
-    }
-    LimiterFuture::pending(charged)
+    let charged = charge_in_turn(owned, at_once, decided);
+    if at_once > 0 { LimiterFuture::polled(charged) } else { LimiterFuture::pending(charged) }
 }
 
 /// A demand that outlives its caller, and its place in the list.
-struct Owned {
-    limiter: Arc<dyn Limiter>,
-    key: Key<'static>,
+pub(crate) struct Owned {
+    pub(crate) limiter: Arc<dyn Limiter>,
+    pub(crate) key: Key<'static>,
     cost: Cost,
-    charge: Option<Cost>,
+    pub(crate) charge: Option<Cost>,
     wants_receipt: bool,
     place: usize,
 }
@@ -165,17 +186,18 @@ impl Owned {
     fn of(demand: &Demand<'_>, place: usize) -> Result<Self, Error> {
         let limiter = demand.limiter();
         let handle = limiter.with_policy(limiter.policy());
-        Ok(Self {
-            limiter: handle.map_err(|error| error.of_limiter(limiter.id()))?,
-            key: demand.key().clone().into_owned(),
-            cost: demand.cost(),
-            charge: demand.charge(),
-            wants_receipt: demand.wants_receipt(),
-            place,
-        })
+        let handle = handle.map_err(|error| error.of_limiter(limiter.id()))?;
+        Ok(Self::on(handle, demand, place))
     }
 
-    fn demand(&self) -> Demand<'_> {
+    /// Returns a demand for the same permits of another limiter.
+    pub(crate) fn on(limiter: Arc<dyn Limiter>, demand: &Demand<'_>, place: usize) -> Self {
+        let (key, cost, charge) =
+            (demand.key().clone().into_owned(), demand.cost(), demand.charge());
+        Self { limiter, key, cost, charge, wants_receipt: demand.wants_receipt(), place }
+    }
+
+    pub(crate) fn demand(&self) -> Demand<'_> {
         Demand::new(&self.limiter, &self.key, self.cost).charging(self.charge)
     }
 

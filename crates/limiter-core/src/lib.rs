@@ -58,7 +58,6 @@ mod decision;
 mod error;
 #[cfg(feature = "std")]
 mod fallback;
-mod forward;
 mod future;
 pub mod guide;
 mod in_flight;
@@ -69,9 +68,9 @@ mod limiter;
 mod limiter_id;
 #[cfg(feature = "std")]
 mod memory;
-mod merged;
 mod notation;
 mod on_store_failure;
+mod pointers;
 mod policy;
 mod quota;
 mod receipt;
@@ -91,7 +90,7 @@ pub use clock::{Clock, ManualClock, SystemClock, Timer};
 #[cfg(feature = "serde")]
 pub use config::Policies;
 pub use cost::Cost;
-pub use decision::{Decision, Refused, Source, Usage};
+pub use decision::{Decision, Source, Usage};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "std")]
 pub use fallback::Fallback;

@@ -85,7 +85,7 @@ impl LimitText {
         })?;
         match &self.horizon {
             Some((horizon, given)) => {
-                Limit::with_given_horizon(name, algorithm, self.quota, (*horizon, given))
+                Limit::unchecked(name, algorithm, self.quota).with_horizon(*horizon, given)
             }
             None => Limit::new(name, algorithm, self.quota),
         }

@@ -3,7 +3,6 @@
 mod changes;
 mod identity;
 mod limit;
-mod share;
 
 use alloc::{borrow::ToOwned, format, string::String, sync::Arc, vec, vec::Vec};
 use core::time::Duration;

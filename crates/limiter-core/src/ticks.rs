@@ -1,4 +1,4 @@
-//! The unit of GCRA's debts: a quarter of a nanosecond.
+//! The units of states: a quarter of a nanosecond of GCRA's debts, and nanoseconds since the clock's zero of windows and logs.
 //!
 //! 64 bits of ticks last 146 years and then wrap around, so two moments compare by their difference. A
 //! clock may start anywhere, and may step by up to 73 years in either direction.
@@ -57,4 +57,12 @@ pub(crate) fn of_permits(quota: &Quota, permits: u64) -> Duration {
 /// Returns a number that is too large for 64 bits as the largest one.
 pub(crate) fn whole(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+/// The latest time that windows and logs read, 566 years after the clock's zero. Later times are read as
+/// this one, so that no sum of a time, a window and a horizon overflows.
+pub(crate) const LAST: u64 = u64::MAX - (1 << 59);
+
+pub(crate) const fn nanos(at: Timestamp) -> u64 {
+    if at.as_nanos() < LAST { at.as_nanos() } else { LAST }
 }

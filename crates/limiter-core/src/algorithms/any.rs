@@ -7,15 +7,20 @@ use super::{
     entries::Entries,
     gcra::{Gcra, Tat},
     ledger::Ledger,
-    transition::{Refunded, Transition},
-    window::Counts,
-    windows::{WindowKind, Windows},
+    refunded::Refunded,
+    windows::{Counts, WindowKind, Windows},
 };
 use crate::{Algorithm, Cost, Quota, Timestamp, Usage, charge::Charge};
 
-/// The transition of a limit: see [`Policy::transitions`](crate::Policy::transitions).
+/// The transition of a limit, from a key's state at a moment to a decision: see
+/// [`Policy::transitions`](crate::Policy::transitions).
 ///
-/// Its variants are no part of the interface.
+/// A transition reads no clock, takes no lock and awaits nothing, so any store can run it. A store
+/// keeps one state a key and serialises the transitions of that key. Each begins with
+/// [`advance`](Self::advance), then decides, then charges. A state is the algorithm's own numbers and names no quota:
+/// quotas of one [span](crate::Policy::identities) share it.
+///
+/// Its variants are no part of the interface. Each has the same functions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AnyTransition {
@@ -116,9 +121,16 @@ impl State {
     }
 }
 
-/// Calls a transition with its own state. A state of another algorithm, which no store hands out,
+/// Calls a transition, with its own state. A state of another algorithm, which no store hands out,
 /// counts as fresh.
 macro_rules! dispatch {
+    ($transition:expr, |$own:ident| $call:expr) => {
+        match $transition {
+            AnyTransition::Gcra($own) => $call,
+            AnyTransition::Windows($own) => $call,
+            AnyTransition::Ledger($own) => $call,
+        }
+    };
     ($access:ident $transition:expr, $state:expr, |$own:ident, $value:ident| $call:expr) => {
         match $transition {
             AnyTransition::Gcra($own) => dispatch!(@$access Gcra, $state, $value, $call),
@@ -147,60 +159,76 @@ macro_rules! dispatch {
     };
 }
 
-impl Transition for AnyTransition {
-    type State = State;
-
-    fn is_possible(&self, state: &State, now: Timestamp) -> bool {
+impl AnyTransition {
+    /// Returns whether some quota of this span can have left `state` by `now`. An impossible state was left
+    /// before the clock stepped back, or is corrupt.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_possible(&self, state: &State, now: Timestamp) -> bool {
         dispatch!(read self, state, |own, value| own.is_possible(value, now))
     }
 
-    fn advance(&self, state: &mut State, now: Timestamp) -> bool {
+    /// Brings `state` to `now`: replaces an impossible state by a full debt, and may drop what has
+    /// expired. A possible debt is never lowered. Returns whether the state was impossible.
+    #[doc(hidden)]
+    pub fn advance(&self, state: &mut State, now: Timestamp) -> bool {
         dispatch!(write self, state, |own, value| own.advance(value, now))
     }
 
-    fn wait(&self, state: &State, now: Timestamp, cost: Cost) -> Option<Duration> {
+    /// Returns the time from `now` until `cost` fits, zero if it fits now, `None` if it never will.
+    /// `now` may be later than the moment of the last `advance`.
+    pub(crate) fn wait(&self, state: &State, now: Timestamp, cost: Cost) -> Option<Duration> {
         dispatch!(read self, state, |own, value| own.wait(value, now, cost))
     }
 
-    fn charge(&self, state: &mut State, now: Timestamp, at: Timestamp, cost: Cost) -> u64 {
+    /// Charges `cost` for the moment `at`, which is `now` or later, and at which it fits; or for `now` up to
+    /// [`most_chargeable`](Self::most_chargeable). Returns the mark by which a refund finds the charge.
+    #[doc(hidden)]
+    pub fn charge(&self, state: &mut State, now: Timestamp, at: Timestamp, cost: Cost) -> u64 {
         dispatch!(write self, state, |own, value| own.charge(value, now, at, cost))
     }
 
-    fn most_chargeable(&self, state: &State, now: Timestamp) -> u64 {
+    /// Returns how many permits can be charged at most for `now` in any case: no fewer than fit.
+    ///
+    /// By GCRA, until the debt is that of a burst and the horizon. By other algorithms, any number until more
+    /// than the limit counts, and then none: if it were none as soon as the limit is reached, a request that
+    /// takes the last permit of a log and is charged afterwards would be charged nothing, each time.
+    pub(crate) fn most_chargeable(&self, state: &State, now: Timestamp) -> u64 {
         dispatch!(read self, state, |own, value| own.most_chargeable(value, now))
     }
 
-    fn refundable(&self, state: &State, now: Timestamp, charge: &Charge, permits: u64) -> Refunded {
-        dispatch!(read self, state, |own, value| own.refundable(value, now, charge, permits))
+    /// Gives back up to `permits` of a charge by this quota, as far as they still count.
+    pub(crate) fn give_back(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> Refunded {
+        dispatch!(write self, state, |own, value| own.give_back(value, now, charge, permits))
     }
 
-    fn give_back(&self, state: &mut State, now: Timestamp, charge: &Charge, permits: u64) {
-        dispatch!(write self, state, |own, value| own.give_back(value, now, charge, permits));
-    }
-
+    /// Returns how far the permits are used up at `now`.
     #[inline]
-    fn usage(&self, state: &State, now: Timestamp) -> Usage {
+    pub(crate) fn usage(&self, state: &State, now: Timestamp) -> Usage {
         dispatch!(read self, state, |own, value| own.usage(value, now))
     }
 
-    fn horizon(&self) -> Duration {
-        match self {
-            Self::Gcra(own) => own.horizon(),
-            Self::Windows(own) => own.horizon(),
-            Self::Ledger(own) => own.horizon(),
-        }
+    /// Returns how far ahead permits may be promised.
+    pub(crate) fn horizon(&self) -> Duration {
+        dispatch!(self, |own| own.horizon())
     }
 
-    fn reach(&self) -> Duration {
-        match self {
-            Self::Gcra(own) => own.reach(),
-            Self::Windows(own) => own.reach(),
-            Self::Ledger(own) => own.reach(),
-        }
+    /// Returns the longest for which a possible state is not fresh, under any quota of this span.
+    pub(crate) fn reach(&self) -> Duration {
+        dispatch!(self, |own| own.reach())
     }
 
+    /// Returns the time until `state` equals a fresh one.
+    #[doc(hidden)]
     #[inline]
-    fn fresh_after(&self, state: &State, now: Timestamp) -> Duration {
+    #[must_use]
+    pub fn fresh_after(&self, state: &State, now: Timestamp) -> Duration {
         dispatch!(read self, state, |own, value| own.fresh_after(value, now))
     }
 }

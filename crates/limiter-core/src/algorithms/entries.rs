@@ -15,20 +15,20 @@ pub struct Entries {
 
 /// Permits that were taken in one slot. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(super) struct Entry {
     /// When the last of its permits was taken.
-    pub at: u64,
+    pub(super) at: u64,
     /// How many they are.
-    pub count: u64,
+    pub(super) count: u64,
 }
 
 /// How long entries count. In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Span {
+pub(super) struct Span {
     /// How long a slot is.
-    pub slot: u64,
+    pub(super) slot: u64,
     /// From the start of an entry's slot.
-    pub length: u64,
+    pub(super) length: u64,
 }
 
 impl Span {
@@ -49,22 +49,7 @@ impl Default for Entries {
     }
 }
 
-/// The oldest first.
-impl FromIterator<Entry> for Entries {
-    fn from_iter<I: IntoIterator<Item = Entry>>(entries: I) -> Self {
-        let entries = VecDeque::from_iter(entries);
-        let total = entries.iter().map(|entry| entry.count).sum();
-        Self { entries, total, ..Self::default() }
-    }
-}
-
 impl Entries {
-    /// Returns the entries, the oldest first.
-    #[must_use]
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {
-        self.entries.iter()
-    }
-
     /// Returns for how many entries memory is allocated.
     pub(crate) fn allocated(&self) -> usize {
         self.entries.capacity()
@@ -137,16 +122,13 @@ impl Entries {
         at
     }
 
-    fn drop_oldest(&mut self) {
-        if let Some(oldest) = self.entries.pop_front() {
-            self.total -= oldest.count;
-        }
-    }
-
     /// Drops what does not count any more at `now`.
     pub(super) fn drop_ended(&mut self, span: Span, now: u64) {
-        while self.entries.front().is_some_and(|oldest| span.end_of(oldest.at) <= now) {
-            self.drop_oldest();
+        while let Some(oldest) = self.entries.front()
+            && span.end_of(oldest.at) <= now
+        {
+            self.total -= oldest.count;
+            self.entries.pop_front();
         }
         let (allocated, used) = (self.allocated(), self.entries.len());
         if used == 0 {
@@ -158,17 +140,18 @@ impl Entries {
     }
 
     /// Takes permits from an entry that has as many.
-    pub(super) fn take_from(&mut self, index: usize, permits: u64) {
-        if let Some(entry) = self.entries.get_mut(index) {
-            entry.count -= permits;
-            self.total -= permits;
-            if entry.count == 0 {
-                self.entries.remove(index);
-            }
+    pub(super) fn take_from(&mut self, index: usize, permits: u64) -> u64 {
+        let Some(entry) = self.entries.get_mut(index) else { return 0 };
+        let taken = permits.min(entry.count);
+        entry.count -= taken;
+        self.total -= taken;
+        if entry.count == 0 {
+            self.entries.remove(index);
         }
         if self.entries.is_empty() {
             self.clear();
         }
+        taken
     }
 
     /// Adds permits that are charged at `now` for the moment `at`, and returns the time of their entry. They join the

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::transition::{Refunded, Transition};
+use super::refunded::Refunded;
 use crate::{
     Cost, Decision, Quota, Timestamp, Usage,
     charge::Charge,
@@ -73,11 +73,6 @@ impl Gcra {
         self.burst * self.increment
     }
 
-    /// Returns the largest debt of this quota by a charge in any case.
-    fn most(&self) -> u64 {
-        self.capacity() + of_time(self.horizon)
-    }
-
     /// Returns the largest debt at which `cost` fits, `None` if it never fits.
     #[inline]
     const fn room(&self, cost: Cost) -> Option<u64> {
@@ -121,31 +116,21 @@ impl Gcra {
         Some(match self.room(cost) {
             Some(room) if debt <= room => {
                 let debt = debt + cost.get() * self.increment;
-                (Decision::admitted(self.usage_of(debt)), now.wrapping_add(debt))
+                let usage = Usage::of_debt(self.burst, debt, self.increment);
+                (Decision::admitted(usage), now.wrapping_add(debt))
             }
-            room => (self.refusal(debt, room), tat),
+            room => {
+                let wait = room.map(|room| time(debt - room));
+                (Decision::refused(Usage::of_debt(self.burst, debt, self.increment), wait), tat)
+            }
         })
     }
 
-    #[inline]
-    fn refusal(&self, debt: u64, room: Option<u64>) -> Decision {
-        Decision::refused(self.usage_of(debt), room.map(|room| time(debt - room)))
-    }
-
-    #[inline]
-    fn usage_of(&self, debt: u64) -> Usage {
-        Usage::of_debt(self.burst, debt, self.increment)
-    }
-}
-
-impl Transition for Gcra {
-    type State = Tat;
-
-    fn is_possible(&self, state: &Tat, now: Timestamp) -> bool {
+    pub(super) fn is_possible(&self, state: &Tat, now: Timestamp) -> bool {
         state.debt(ticks(now)) <= self.reach
     }
 
-    fn advance(&self, state: &mut Tat, now: Timestamp) -> bool {
+    pub(super) fn advance(&self, state: &mut Tat, now: Timestamp) -> bool {
         let is_possible = self.is_possible(state, now);
         if !is_possible {
             state.0 = Some(ticks(now).wrapping_add(self.capacity()));
@@ -154,12 +139,18 @@ impl Transition for Gcra {
     }
 
     #[inline]
-    fn wait(&self, state: &Tat, now: Timestamp, cost: Cost) -> Option<Duration> {
+    pub(crate) fn wait(&self, state: &Tat, now: Timestamp, cost: Cost) -> Option<Duration> {
         let room = self.room(cost)?;
         Some(time(state.debt(ticks(now)).saturating_sub(room)))
     }
 
-    fn charge(&self, state: &mut Tat, _now: Timestamp, at: Timestamp, cost: Cost) -> u64 {
+    pub(super) fn charge(
+        &self,
+        state: &mut Tat,
+        _now: Timestamp,
+        at: Timestamp,
+        cost: Cost,
+    ) -> u64 {
         let at = ticks(at);
         // What is charged is at most the reach.
         let debt = state.debt(at).saturating_add(cost.get().saturating_mul(self.increment));
@@ -168,36 +159,39 @@ impl Transition for Gcra {
         tat
     }
 
-    fn most_chargeable(&self, state: &Tat, now: Timestamp) -> u64 {
-        self.most().saturating_sub(state.debt(ticks(now))) / self.increment
+    pub(super) fn most_chargeable(&self, state: &Tat, now: Timestamp) -> u64 {
+        let most = self.capacity() + of_time(self.horizon);
+        most.saturating_sub(state.debt(ticks(now))) / self.increment
     }
 
     /// A permit that has partly recovered counts as one.
-    fn refundable(&self, state: &Tat, now: Timestamp, charge: &Charge, permits: u64) -> Refunded {
+    pub(super) fn give_back(
+        &self,
+        state: &mut Tat,
+        now: Timestamp,
+        charge: &Charge,
+        permits: u64,
+    ) -> Refunded {
         let back = self.ticks_back(*state, now, charge, permits);
+        state.0 = state.0.map(|tat| tat.wrapping_sub(back));
         let is_whole = back > 0 && back == charge.cost.get().saturating_mul(self.increment);
         Refunded { permits: back.div_ceil(self.increment), is_whole }
     }
 
-    fn give_back(&self, state: &mut Tat, now: Timestamp, charge: &Charge, permits: u64) {
-        let back = self.ticks_back(*state, now, charge, permits);
-        state.0 = state.0.map(|tat| tat.wrapping_sub(back));
-    }
-
     #[inline]
-    fn usage(&self, state: &Tat, now: Timestamp) -> Usage {
-        self.usage_of(state.debt(ticks(now)))
+    pub(crate) fn usage(&self, state: &Tat, now: Timestamp) -> Usage {
+        Usage::of_debt(self.burst, state.debt(ticks(now)), self.increment)
     }
 
-    fn horizon(&self) -> Duration {
+    pub(super) fn horizon(&self) -> Duration {
         self.horizon
     }
 
-    fn reach(&self) -> Duration {
+    pub(super) fn reach(&self) -> Duration {
         time(self.reach)
     }
 
-    fn fresh_after(&self, state: &Tat, now: Timestamp) -> Duration {
+    pub(super) fn fresh_after(&self, state: &Tat, now: Timestamp) -> Duration {
         time(state.debt(ticks(now)))
     }
 }

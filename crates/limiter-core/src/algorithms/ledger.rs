@@ -4,11 +4,13 @@ use core::time::Duration;
 
 use super::{
     entries::{Entries, Entry, Span},
-    nanos::{LAST, nanos},
-    pace::Pace,
-    transition::{Refunded, Transition, most_chargeable},
+    refunded::{Refunded, most_chargeable},
 };
-use crate::{Cost, Quota, Slots, Timestamp, Usage, charge::Charge, ticks::whole};
+use crate::{
+    Cost, Quota, Slots, Timestamp, Usage,
+    charge::Charge,
+    ticks::{LAST, nanos, whole},
+};
 
 /// Permits by the time at which they were taken, as long as they count.
 ///
@@ -49,28 +51,15 @@ impl Ledger {
         let counted = if slots.is_loose() { number } else { number + 1 };
         let span = Span { slot, length: slot * counted };
         let ledger = Self::of_span(quota.permits(), span, horizon);
-        let ledger = if slots.is_loose() { ledger } else { ledger.strict() };
-        if slots.is_paced() { ledger.paced(number) } else { ledger }
+        let pace = slots.is_paced().then_some(Pace { permits: quota.permits(), slots: number });
+        let largest = pace.map_or(ledger.limit, |pace| ledger.limit.div_ceil(pace.slots));
+        Self { loose: slots.is_loose(), largest, pace, ..ledger }
     }
 
     /// Returns the sliding window whose entries count for `span`, which is the window alone.
-    #[must_use]
-    pub fn of_span(limit: u64, span: Span, horizon: Duration) -> Self {
+    fn of_span(limit: u64, span: Span, horizon: Duration) -> Self {
         let horizon = whole(horizon.as_nanos()).min(LAST - span.length);
         Self { limit, largest: limit, span, horizon, loose: true, pace: None }
-    }
-
-    /// Returns this window if its span is one slot longer than the window.
-    #[must_use]
-    pub const fn strict(self) -> Self {
-        Self { loose: false, ..self }
-    }
-
-    /// Returns this window with its permits spread over so many slots, of which there is one at least.
-    #[must_use]
-    pub const fn paced(self, slots: u64) -> Self {
-        let pace = Some(Pace { permits: self.limit, slots });
-        Self { largest: self.limit.div_ceil(slots), pace, ..self }
     }
 
     /// Returns the index of the entry of a charge, if it counts at `now`.
@@ -107,29 +96,12 @@ impl Ledger {
         })
     }
 
-    /// Returns the first moment from `now` on at which a cost fits, which may be 0: `None` for never.
-    #[must_use]
-    pub fn fits_at(&self, state: &Entries, now: u64, cost: u64) -> Option<u64> {
-        if cost > self.largest {
-            return None;
-        }
-        // Behind what was promised for later.
-        let earliest = state.entries.back().map_or(now, |last| self.span.slot_of(last.at).max(now));
-        let counted = state.counted(self.span, now);
-        let fits_at = state.fits_at(self.span, counted, self.limit - cost, earliest);
-        Some(self.pace.map_or(fits_at, |pace| pace.fits_at(state, self.span, fits_at, cost)))
-    }
-}
-
-impl Transition for Ledger {
-    type State = Entries;
-
-    fn is_possible(&self, state: &Entries, now: Timestamp) -> bool {
+    pub(super) fn is_possible(&self, state: &Entries, now: Timestamp) -> bool {
         let latest = nanos(now).saturating_add(self.horizon.max(self.span.slot));
         state.entries.back().is_none_or(|last| last.at <= latest)
     }
 
-    fn advance(&self, state: &mut Entries, now: Timestamp) -> bool {
+    pub(super) fn advance(&self, state: &mut Entries, now: Timestamp) -> bool {
         let is_possible = self.is_possible(state, now);
         let now = nanos(now);
         if !is_possible {
@@ -143,17 +115,31 @@ impl Transition for Ledger {
         !is_possible
     }
 
-    fn wait(&self, state: &Entries, now: Timestamp, cost: Cost) -> Option<Duration> {
-        let now = nanos(now);
-        let fits_at = self.fits_at(state, now, cost.get())?;
+    pub(super) fn wait(&self, state: &Entries, now: Timestamp, cost: Cost) -> Option<Duration> {
+        let (now, cost) = (nanos(now), cost.get());
+        if cost > self.largest {
+            return None;
+        }
+        // Behind what was promised for later.
+        let earliest = state.entries.back().map_or(now, |last| self.span.slot_of(last.at).max(now));
+        let counted = state.counted(self.span, now);
+        let fits_at = state.fits_at(self.span, counted, self.limit - cost, earliest);
+        let fits_at =
+            self.pace.map_or(fits_at, |pace| pace.fits_at(state, self.span, fits_at, cost));
         Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
 
-    fn charge(&self, state: &mut Entries, now: Timestamp, at: Timestamp, cost: Cost) -> u64 {
+    pub(super) fn charge(
+        &self,
+        state: &mut Entries,
+        now: Timestamp,
+        at: Timestamp,
+        cost: Cost,
+    ) -> u64 {
         state.enter(self.span, nanos(now), nanos(at), cost.get())
     }
 
-    fn most_chargeable(&self, state: &Entries, now: Timestamp) -> u64 {
+    pub(super) fn most_chargeable(&self, state: &Entries, now: Timestamp) -> u64 {
         let now = nanos(now);
         if !self.is_present(state, now) {
             return 0;
@@ -161,26 +147,19 @@ impl Transition for Ledger {
         most_chargeable(self.limit, state.counted(self.span, now).0, state.total)
     }
 
-    fn refundable(
+    pub(super) fn give_back(
         &self,
-        state: &Entries,
+        state: &mut Entries,
         now: Timestamp,
         charge: &Charge,
         permits: u64,
     ) -> Refunded {
-        let entry = self.entry_of(state, now, charge).and_then(|index| state.entries.get(index));
-        let count = entry.map_or(0, |entry| entry.count);
-        Refunded::of(charge, permits.min(charge.cost.get()).min(count))
+        let index = self.entry_of(state, now, charge);
+        let back = index.map_or(0, |index| state.take_from(index, permits.min(charge.cost.get())));
+        Refunded::of(charge, back)
     }
 
-    fn give_back(&self, state: &mut Entries, now: Timestamp, charge: &Charge, permits: u64) {
-        let back = self.refundable(state, now, charge, permits).permits;
-        if let Some(index) = self.entry_of(state, now, charge) {
-            state.take_from(index, back);
-        }
-    }
-
-    fn usage(&self, state: &Entries, now: Timestamp) -> Usage {
+    pub(super) fn usage(&self, state: &Entries, now: Timestamp) -> Usage {
         let at = nanos(now);
         let room = self.limit.saturating_sub(state.counted(self.span, at).0);
         let room_in_slot = self.pace.map_or(u64::MAX, |pace| pace.room(state, self.span, at));
@@ -188,16 +167,66 @@ impl Transition for Ledger {
         Usage::new(self.largest, remaining, self.fresh_after(state, now))
     }
 
-    fn reach(&self) -> Duration {
+    pub(super) fn reach(&self) -> Duration {
         Duration::from_nanos(self.horizon.max(self.span.slot) + self.span.length)
     }
 
-    fn fresh_after(&self, state: &Entries, now: Timestamp) -> Duration {
+    pub(super) fn fresh_after(&self, state: &Entries, now: Timestamp) -> Duration {
         let end = state.entries.back().map_or(0, |last| self.span.end_of(last.at));
         Duration::from_nanos(end.saturating_sub(nanos(now)))
     }
 
-    fn horizon(&self) -> Duration {
+    pub(super) fn horizon(&self) -> Duration {
         Duration::from_nanos(self.horizon)
+    }
+}
+
+/// Permits spread over the slots of a window, so that the ceilings of two slots differ by at most
+/// one and those of a whole window sum to all permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Pace {
+    permits: u64,
+    slots: u64,
+}
+
+impl Pace {
+    /// Returns how many permits the slot of `now` has left.
+    fn room(self, entries: &Entries, span: Span, now: u64) -> u64 {
+        self.ceiling(now / span.slot).saturating_sub(entries.in_slot(span, now).0)
+    }
+
+    /// Returns the first moment from `at` on at which a slot has room for `cost`: this one, or a later one whose ceiling is
+    /// high enough.
+    fn fits_at(self, entries: &Entries, span: Span, at: u64, cost: u64) -> u64 {
+        let slot = at / span.slot;
+        if entries.in_slot(span, at).0.saturating_add(cost) <= self.ceiling(slot) {
+            return at;
+        }
+        self.next_with(cost, slot + 1).saturating_mul(span.slot)
+    }
+
+    /// Returns the ceiling of the slot with this number since the clock's zero.
+    fn ceiling(self, slot: u64) -> u64 {
+        let slot = slot % self.slots;
+        self.of_first(slot + 1) - self.of_first(slot)
+    }
+
+    /// Returns the first slot from `slot` on whose ceiling is at least `cost`.
+    fn next_with(self, cost: u64, slot: u64) -> u64 {
+        let (share, rest) = (self.permits / self.slots, self.permits % self.slots);
+        if cost <= share {
+            return slot;
+        }
+        // The slots with one permit more are those in which the rest, spread evenly over the
+        // window, reaches the next whole number.
+        let (window, slot) = (slot - slot % self.slots, u128::from(slot % self.slots));
+        let (slots, rest) = (u128::from(self.slots), u128::from(rest.max(1)));
+        let next = (slot * rest / slots + 1) * slots;
+        window.saturating_add(whole(next.div_ceil(rest) - 1))
+    }
+
+    /// Returns the permits of the first `slots` of a window together.
+    fn of_first(self, slots: u64) -> u64 {
+        whole(u128::from(self.permits) * u128::from(slots) / u128::from(self.slots))
     }
 }

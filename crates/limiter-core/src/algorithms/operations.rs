@@ -4,7 +4,7 @@ use core::{ops::Range, time::Duration};
 
 use smallvec::SmallVec;
 
-use super::{AnyTransition, State, Transition};
+use super::{AnyTransition, State};
 use crate::{
     Cost, Decision, Source, Timestamp, Usage,
     charge::{Charge, Charges},
@@ -18,7 +18,7 @@ pub struct KeyStates<'s, 'a> {
     limits: &'s mut [LimitState<'a>],
 }
 
-/// A state under one limit, which was [advanced](Transition::advance) to its present.
+/// A state under one limit, which was [advanced](AnyTransition::advance) to its present.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitState<'a> {
     pub(crate) transition: &'a AnyTransition,
@@ -296,15 +296,16 @@ impl<'a> LimitState<'a> {
     /// because what is reserved behind it relies on the rest.
     fn may_give_back(&self, states: &[&mut State], charge: &Charge, permits: u64) -> bool {
         let Self { transition, now, .. } = *self;
-        let is_whole = || transition.refundable(self.state(states), now, charge, permits).is_whole;
+        let is_whole = || {
+            let mut copy = self.state(states).clone();
+            transition.give_back(&mut copy, now, charge, permits).is_whole
+        };
         self.full.is_none() && now >= charge.made && (now >= charge.at || is_whole())
     }
 
     #[expect(clippy::indexing_slicing, reason = "a limit has one of the states")]
     fn give_back(&self, states: &mut [&mut State], charge: &Charge, permits: u64) -> u64 {
         let Self { transition, now, index, .. } = *self;
-        let back = transition.refundable(states[index], now, charge, permits).permits;
-        transition.give_back(states[index], now, charge, permits);
-        back
+        transition.give_back(states[index], now, charge, permits).permits
     }
 }

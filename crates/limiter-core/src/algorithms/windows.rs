@@ -2,12 +2,14 @@
 
 use core::time::Duration;
 
-use super::{
-    nanos::{LAST, nanos},
-    transition::{Refunded, Transition, most_chargeable},
-    window::{Counts, Window},
+use smallvec::{SmallVec, smallvec};
+
+use super::refunded::{Refunded, most_chargeable};
+use crate::{
+    Cost, Quota, Timestamp, Usage,
+    charge::Charge,
+    ticks::{LAST, nanos, whole},
 };
-use crate::{Cost, Quota, Timestamp, Usage, charge::Charge, ticks::whole};
 
 /// A counter that starts anew with each window; of a sliding counter, the count of the window before
 /// fades meanwhile.
@@ -73,45 +75,95 @@ impl Windows {
         if newest.current == 0 { 0 } else { newest.end.saturating_sub(self.length) }
     }
 
-    /// Returns the window that decides at a moment, if anything counts.
+    /// Returns when a window will not count any more.
+    fn fresh_at(&self, window: &Window) -> u64 {
+        match (window.current, window.previous) {
+            (0, 0) => 0,
+            (1.., _) if self.fades() => window.end.saturating_add(self.length),
+            _ => window.end,
+        }
+    }
+
+    /// Returns the window that a moment is in, or the newest one if that has not begun: `None` if nothing counts any more.
     fn at(&self, state: &Counts, now: u64) -> Option<Window> {
-        state.newest().at(now, self.length, self.fades())
+        let newest = state.newest();
+        if self.fresh_at(&newest) <= now {
+            return None;
+        }
+        let end = newest.end.saturating_add(self.length);
+        let next = Window { end, current: 0, previous: newest.current };
+        Some(if now < newest.end { newest } else { next })
     }
 
-    /// Returns how many permits count at a moment at which the newest window has begun.
+    /// Returns how many permits count at a moment at which the newest window has begun, rounded up.
     fn counted(&self, state: &Counts, at: u64) -> u64 {
-        self.at(state, at).map_or(0, |window| window.counted(at, self.length))
+        let Some(Window { end, current, previous }) = self.at(state, at) else { return 0 };
+        if previous == 0 {
+            return current;
+        }
+        let left = u128::from(end.saturating_sub(at).min(self.length));
+        let faded = u128::from(previous) * left;
+        current.saturating_add(whole(faded.div_ceil(u128::from(self.length))))
     }
 
-    /// Returns the first moment from `now` on at which a cost fits, which may be 0: `None` for never.
-    #[must_use]
-    pub fn fits_at(&self, state: &Counts, now: u64, cost: u64) -> Option<u64> {
-        let room = self.limit.checked_sub(cost)?;
-        let from = now.max(self.begin_at(state));
-        let fits_at = |window: Window| window.fits_at(room, self.length, self.fades()).max(from);
-        Some(self.at(state, from).map_or(from, fits_at))
+    /// Returns the first moment at which at most `room` permits of a window count.
+    fn fits_in(&self, window: &Window, room: u64) -> u64 {
+        let Window { end, current, previous } = *window;
+        match room.checked_sub(current) {
+            Some(room) => end.saturating_sub(self.left_when_faded(previous, room)),
+            // In the next window, in which the current count fades.
+            None if self.fades() => {
+                end.saturating_add(self.length - self.left_when_faded(current, room))
+            }
+            None => end,
+        }
     }
 
-    fn fresh_after_nanos(&self, state: &Counts, now: u64) -> u64 {
-        state.newest().fresh_at(self.length, self.fades()).saturating_sub(now)
+    /// Returns how much of a window is left when `count` permits of the one before count for no more than `room`.
+    fn left_when_faded(&self, count: u64, room: u64) -> u64 {
+        if count <= room {
+            return self.length;
+        }
+        whole(u128::from(room) * u128::from(self.length) / u128::from(count))
     }
 
-    /// Takes up to `permits` of a charge from a state, and returns how many.
-    fn take_back(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) -> u64 {
-        let permits = permits.min(charge.cost.get());
-        state.take_back(permits, charge.mark, nanos(now), self.length, self.fades())
+    /// Returns the count of a window that has a charge which was made in the window with this end, if it counts at `now`.
+    fn count_of<'a>(&self, window: &'a mut Window, end: u64, now: u64) -> Option<&'a mut u64> {
+        let fades_until = end.saturating_add(self.length);
+        let count = match window.end.checked_sub(end)? {
+            0 if end > now || self.fades() && fades_until > now => &mut window.current,
+            later if self.fades() && later == self.length && window.end > now => {
+                &mut window.previous
+            }
+            _ => return None,
+        };
+        Some(count).filter(|count| **count != FULL)
     }
-}
 
-impl Transition for Windows {
-    type State = Counts;
+    /// Makes a window the newest one at `now`.
+    fn set_newest(&self, state: &mut Counts, window: Window, now: u64) {
+        let Counts(windows) = state;
+        match windows.last_mut() {
+            Some(newest) if newest.end == window.end => *newest = window,
+            newest => {
+                // The last one stays also if it has ended, because the clock may step back to it.
+                let last = newest.copied();
+                windows.retain(|it| Some(*it) == last || self.fresh_at(it) > now);
+                if windows.len() == MOST_WINDOWS {
+                    windows.remove(0);
+                    windows.iter_mut().take(1).for_each(|first| first.current = FULL);
+                }
+                windows.push(window);
+            }
+        }
+    }
 
-    fn is_possible(&self, state: &Counts, now: Timestamp) -> bool {
+    pub(super) fn is_possible(&self, state: &Counts, now: Timestamp) -> bool {
         state.newest().end.saturating_sub(nanos(now)) <= self.latest_end()
     }
 
     /// A window that has ended stays until a charge or a refund, because the clock may step back to it.
-    fn advance(&self, state: &mut Counts, now: Timestamp) -> bool {
+    pub(super) fn advance(&self, state: &mut Counts, now: Timestamp) -> bool {
         if self.is_possible(state, now) {
             return false;
         }
@@ -120,26 +172,34 @@ impl Transition for Windows {
         let end = self.end_from(nanos(now));
         // The present aligned window may be about to end.
         let end = if self.is_aligned() { end + self.length } else { end };
-        *state = [Window { end, current, previous: 0 }].into_iter().collect();
+        *state = Counts(smallvec![Window { end, current, previous: 0 }]);
         true
     }
 
-    fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {
-        let now = nanos(now);
-        let fits_at = self.fits_at(state, now, cost.get())?;
+    pub(super) fn wait(&self, state: &Counts, now: Timestamp, cost: Cost) -> Option<Duration> {
+        let (room, now) = (self.limit.checked_sub(cost.get())?, nanos(now));
+        let from = now.max(self.begin_at(state));
+        let fits_at = |window: Window| self.fits_in(&window, room).max(from);
+        let fits_at = self.at(state, from).map_or(from, fits_at);
         Some(Duration::from_nanos(fits_at.saturating_sub(now)))
     }
 
-    fn charge(&self, state: &mut Counts, now: Timestamp, at: Timestamp, cost: Cost) -> u64 {
+    pub(super) fn charge(
+        &self,
+        state: &mut Counts,
+        now: Timestamp,
+        at: Timestamp,
+        cost: Cost,
+    ) -> u64 {
         let (now, at) = (nanos(now), nanos(at));
         let opened = Window { end: self.end_from(at), current: 0, previous: 0 };
         let window = self.at(state, at).unwrap_or(opened);
         let current = window.current.saturating_add(cost.get());
-        state.set_newest(Window { current, ..window }, now, self.length, self.fades());
+        self.set_newest(state, Window { current, ..window }, now);
         window.end
     }
 
-    fn most_chargeable(&self, state: &Counts, now: Timestamp) -> u64 {
+    pub(super) fn most_chargeable(&self, state: &Counts, now: Timestamp) -> u64 {
         let now = nanos(now);
         if self.begin_at(state) > now {
             return 0;
@@ -147,38 +207,77 @@ impl Transition for Windows {
         most_chargeable(self.limit, self.counted(state, now), state.newest().current)
     }
 
-    fn refundable(
+    pub(super) fn give_back(
         &self,
-        state: &Counts,
+        state: &mut Counts,
         now: Timestamp,
         charge: &Charge,
         permits: u64,
     ) -> Refunded {
-        Refunded::of(charge, self.take_back(&mut state.clone(), now, charge, permits))
+        let Counts(windows) = state;
+        let (permits, mut back) = (permits.min(charge.cost.get()), 0);
+        for count in windows.iter_mut().filter_map(|it| self.count_of(it, charge.mark, nanos(now)))
+        {
+            let taken = permits.min(*count);
+            *count -= taken;
+            back = back.max(taken);
+        }
+        // Also of a window that has begun, because the clock may step back to before it.
+        while windows.len() > 1 && windows.last().is_some_and(|newest| newest.current == 0) {
+            windows.pop();
+        }
+        Refunded::of(charge, back)
     }
 
-    fn give_back(&self, state: &mut Counts, now: Timestamp, charge: &Charge, permits: u64) {
-        self.take_back(state, now, charge, permits);
-    }
-
-    fn usage(&self, state: &Counts, now: Timestamp) -> Usage {
-        let now = nanos(now);
+    pub(super) fn usage(&self, state: &Counts, moment: Timestamp) -> Usage {
+        let now = nanos(moment);
         let from = now.max(self.begin_at(state));
         let room = self.limit.saturating_sub(self.counted(state, from));
         let remaining = if from <= now { room } else { 0 };
-        let reset_after = Duration::from_nanos(self.fresh_after_nanos(state, now));
-        Usage::new(self.limit, remaining, reset_after)
+        Usage::new(self.limit, remaining, self.fresh_after(state, moment))
     }
 
-    fn horizon(&self) -> Duration {
+    pub(super) fn horizon(&self) -> Duration {
         Duration::from_nanos(self.horizon)
     }
 
-    fn reach(&self) -> Duration {
+    pub(super) fn reach(&self) -> Duration {
         Duration::from_nanos(self.latest_end() + if self.fades() { self.length } else { 0 })
     }
 
-    fn fresh_after(&self, state: &Counts, now: Timestamp) -> Duration {
-        Duration::from_nanos(self.fresh_after_nanos(state, nanos(now)))
+    pub(super) fn fresh_after(&self, state: &Counts, now: Timestamp) -> Duration {
+        Duration::from_nanos(self.fresh_at(&state.newest()).saturating_sub(nanos(now)))
+    }
+}
+
+/// A key's windows, the newest last. Fresh has none.
+///
+/// The newest one decides. It may be reserved, and not have begun. Those before it are kept, because they decide again if
+/// all of its permits are refunded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(SmallVec<[Window; 2]>);
+
+/// The most windows of a key.
+const MOST_WINDOWS: usize = 4;
+
+/// The permits that were taken in a window, and in the one before. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Window {
+    /// When it ends.
+    end: u64,
+    /// The permits taken in this window.
+    current: u64,
+    /// The permits taken in the window before, if they fade: zero otherwise.
+    previous: u64,
+}
+
+/// The count of the oldest window of a state after an older one was dropped, because only [`MOST_WINDOWS`] are kept. The
+/// window admits nothing more, and a refund of a charge in it gives back nothing.
+const FULL: u64 = u64::MAX;
+
+impl Counts {
+    /// Returns the window that decides, which counts nothing in a fresh state.
+    fn newest(&self) -> Window {
+        self.0.last().copied().unwrap_or_default()
     }
 }

@@ -1,11 +1,7 @@
 //! Counts strikes, and refuses keys.
 
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use core::{
-    fmt,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use alloc::{sync::Arc, vec::Vec};
+use core::{fmt, time::Duration};
 
 use super::{Block, Policies};
 use crate::{
@@ -145,16 +141,8 @@ impl Blocks {
     ///
     /// As [`decide`].
     pub fn blocked_for(&self, key: &Key<'_>) -> LimiterFuture<Duration> {
-        let mut decided = decide(&self.demands(key));
         // Both demands are for one permit, which fits as soon as the key is fresh.
-        match decided.take_ready() {
-            Some(decision) => {
-                LimiterFuture::ready(decision.map(|it| it.retry_after().unwrap_or(Duration::MAX)))
-            }
-            None => LimiterFuture::pending(async {
-                Ok(decided.await?.retry_after().unwrap_or(Duration::MAX))
-            }),
-        }
+        decide(&self.demands(key)).map(|it| it.retry_after().unwrap_or(Duration::MAX))
     }
 
     /// Resets all states, or those that a success clears.
@@ -177,15 +165,12 @@ impl Blocks {
         operation: impl FnOnce(Arc<States>, Key<'static>) -> F,
     ) -> LimiterFuture<T> {
         let is_in_memory = self.0.block.preview(key, Cost::ONE).is_some();
-        let mut operation = Box::pin(operation(Arc::clone(&self.0), key.clone().into_owned()));
+        let operation = operation(Arc::clone(&self.0), key.clone().into_owned());
         if is_in_memory {
-            // Limiters in memory are ready at the first poll.
-            let mut context = Context::from_waker(Waker::noop());
-            if let Poll::Ready(result) = operation.as_mut().poll(&mut context) {
-                return LimiterFuture::ready(result);
-            }
+            LimiterFuture::polled(operation)
+        } else {
+            LimiterFuture::pending(operation)
         }
-        LimiterFuture::pending(operation)
     }
 }
 

@@ -1,37 +1,15 @@
 //! One decision over demands on fallbacks of one store.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::vec::Vec;
 
 use super::pair::{Pair, as_local, charged};
-use crate::{Cost, Demand, Error, JointDecision, Key, Limiter, LimiterFuture, Reservation, decide};
-
-/// A demand on the local limiter of a fallback, or on a limiter that has none.
-struct Local {
-    limiter: Option<Arc<dyn Limiter>>,
-    key: Key<'static>,
-    cost: Cost,
-    charge: Option<Cost>,
-}
+use crate::{
+    Demand, Error, JointDecision, Limiter, LimiterFuture, Reservation, decide, joint::Owned,
+};
 
 /// Returns the limiters of a demand, if it is on a fallback.
 fn pair<'a>(demand: &Demand<'a>) -> Option<&'a Pair> {
     demand.limiter().as_any().downcast_ref()
-}
-
-impl Local {
-    fn of(demand: &Demand<'_>) -> Self {
-        Self {
-            limiter: pair(demand).map(Pair::local),
-            key: demand.key().clone().into_owned(),
-            cost: demand.cost(),
-            charge: demand.charge(),
-        }
-    }
-
-    fn demand(&self) -> Option<Demand<'_>> {
-        let limiter = self.limiter.as_ref()?;
-        Some(Demand::new(limiter, &self.key, self.cost).charging(self.charge))
-    }
 }
 
 /// Charges all demands by the store, or all by local limiters if the store fails, or none.
@@ -51,7 +29,8 @@ pub(super) fn decide_all(
     if decided.as_ready().is_some_and(|it| it.as_ref().is_ok_and(|it| !it.is_admitted())) {
         return decided;
     }
-    let locals: Vec<_> = demands.iter().map(Local::of).collect();
+    let local = |(place, demand)| Some(Owned::on(pair(demand)?.local(), demand, place));
+    let locals: Vec<_> = demands.iter().enumerate().map(local).collect();
     LimiterFuture::pending(async move {
         match decided.await {
             Ok(joint) if joint.is_admitted() => Ok(follow(joint, &locals).await),
@@ -62,17 +41,17 @@ pub(super) fn decide_all(
 }
 
 /// Charges local limiters with what the store has charged.
-async fn follow(joint: JointDecision, locals: &[Local]) -> JointDecision {
+async fn follow(joint: JointDecision, locals: &[Option<Owned>]) -> JointDecision {
     let JointDecision { decisions, receipts: of_store } = joint;
     let (mut of_store, mut receipts) = (of_store.into_iter().peekable(), Vec::new());
     for (index, local) in locals.iter().enumerate() {
         let receipt = of_store.next_if(|(place, _)| *place == index);
-        let Some(limiter) = &local.limiter else {
+        let Some(Owned { limiter, key, charge, .. }) = local else {
             receipts.extend(receipt);
             continue;
         };
-        let Some(charge) = local.charge else { continue };
-        let followed = limiter.take_up_to(&local.key, charge).await;
+        let Some(charge) = *charge else { continue };
+        let followed = limiter.take_up_to(key, charge).await;
         let followed = followed.ok().and_then(Reservation::into_receipt);
         receipts.extend(receipt.map(|(index, it)| (index, charged(it, followed))));
     }
@@ -80,10 +59,9 @@ async fn follow(joint: JointDecision, locals: &[Local]) -> JointDecision {
 }
 
 /// Charges all demands by local limiters, or none. Returns the store's error if one has none.
-async fn decide_locally(locals: &[Local], error: Error) -> Result<JointDecision, Error> {
-    let Some(demands) = locals.iter().map(Local::demand).collect::<Option<Vec<_>>>() else {
-        return Err(error);
-    };
+async fn decide_locally(locals: &[Option<Owned>], error: Error) -> Result<JointDecision, Error> {
+    let demands = locals.iter().map(|local| local.as_ref().map(Owned::demand));
+    let Some(demands) = demands.collect::<Option<Vec<_>>>() else { return Err(error) };
     let decided = decide(&demands);
     drop(demands);
     let mut joint = decided.await.map_err(|_| error)?;

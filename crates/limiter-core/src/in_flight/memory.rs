@@ -3,28 +3,27 @@
 //! | file | what |
 //! |---|---|
 //! | `builder` | the settings |
-//! | `shard` | the counts of a part of the keys, under a lock |
-//! | `queue` | the waiters of these keys |
-//! | `acquire` | a request that may wait |
+//! | `shard` | the counts of a part of the keys and their waiters, under a lock |
 
-mod acquire;
 mod builder;
-mod queue;
 mod shard;
 
-use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    ops::ControlFlow::{self, Break, Continue},
+    pin::Pin,
+    sync::Arc,
+    task::Waker,
+    time::Duration,
+};
 
 pub use builder::InFlightBuilder;
 
-use self::{
-    acquire::Acquire,
-    queue::Call,
-    shard::{Shard, Shared},
-};
+use self::shard::{Call, Shard, Shared, Ticket};
 use super::check_in_flight;
 use crate::{
     Clock, Entry, Error, InFlightLimiter, Key, LimiterFuture, LimiterId, Occupancy, SystemClock,
-    Timer,
+    Timer, Timestamp,
     memory::{KeyHasher, part_of},
     sync::{Ordering, wake_all},
     waiting::Wait,
@@ -276,6 +275,47 @@ impl InFlightStats {
     #[must_use]
     pub const fn times_full(self) -> u64 {
         self.times_full
+    }
+}
+
+/// A request with its place in the queue, which it gives up when it is dropped.
+struct Acquire<C> {
+    clock: Arc<C>,
+    shard: Arc<Shard>,
+    call: Call,
+    /// By [`Clock::now`].
+    deadline: Option<Timestamp>,
+    /// `None` before it has joined the queue, and after it has left.
+    ticket: Option<Ticket>,
+}
+
+impl<C: Clock> Wait for Acquire<C> {
+    type Clock = C;
+    type Answer = Entry;
+
+    fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    fn poll(&mut self, waker: &Waker) -> ControlFlow<Entry, Timestamp> {
+        let is_late = self.deadline.is_some_and(|deadline| deadline <= self.clock.now());
+        let waker = (!is_late).then(|| waker.clone());
+        let answer = self.shard.poll(self.call, &mut self.ticket, waker);
+        // No clock says when it is due.
+        answer.map_or(Continue(Timestamp::MAX), Break)
+    }
+
+    fn wake_at(&self, _due: Timestamp) -> Option<Timestamp> {
+        self.deadline
+    }
+}
+
+impl<C> Drop for Acquire<C> {
+    fn drop(&mut self) {
+        if self.ticket.is_some() {
+            // Also gives back a permit that was taken for it.
+            drop(self.shard.poll(self.call, &mut self.ticket, None));
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Cost, Decision, Timestamp, Usage,
-    algorithms::{Gcra, Tat, Transition},
+    algorithms::{Gcra, Tat},
     charge::{Charged, Charges},
     ticks::ticks,
 };
@@ -82,24 +82,17 @@ impl<'a> Debts<'a> {
     /// Returns the decision on the limits of a policy.
     #[inline]
     pub(super) fn decision(&self, limits: Range<usize>) -> Decision {
-        match self.debts.get(limits) {
-            Some([it]) => match it.wait() {
-                Some(Duration::ZERO) => Decision::admitted(it.usage(self.are_charged)),
-                wait => Decision::refused(it.usage(self.are_charged), wait),
-            },
-            debts => self.decision_on_all(debts.unwrap_or_default()),
-        }
-    }
-
-    #[inline(never)]
-    fn decision_on_all(&self, debts: &[Debt<'_>]) -> Decision {
-        let usage =
-            |(index, it): (usize, &Debt<'_>)| it.usage(self.are_charged).with_limit_index(index);
+        let debts = self.debts.get(limits).unwrap_or_default();
+        let usage = |(index, it): (usize, &Debt<'_>)| {
+            let tat = if self.are_charged { it.after } else { it.before };
+            it.gcra.usage(&Tat(Some(tat)), it.now).with_limit_index(index)
+        };
         let usages = debts.iter().enumerate().map(usage);
         if self.are_charged {
             return Decision::admitted(Usage::fewest_remaining(usages));
         }
-        let waits = || debts.iter().map(Debt::wait);
+        let wait = |it: &Debt<'_>| it.gcra.wait(&Tat(Some(it.before)), it.now, it.cost);
+        let waits = || debts.iter().map(wait);
         match waits().try_fold(Duration::ZERO, |longest, wait| Some(longest.max(wait?))) {
             Some(Duration::ZERO) => Decision::admitted(Usage::fewest_remaining(usages)),
             longest => Decision::refused(Usage::longest_wait(waits().zip(usages)), longest),
@@ -116,17 +109,6 @@ impl<'a> Debts<'a> {
 }
 
 impl Debt<'_> {
-    #[inline]
-    fn wait(&self) -> Option<Duration> {
-        self.gcra.wait(&Tat(Some(self.before)), self.now, self.cost)
-    }
-
-    #[inline]
-    fn usage(&self, is_charged: bool) -> Usage {
-        let tat = if is_charged { self.after } else { self.before };
-        self.gcra.usage(&Tat(Some(tat)), self.now)
-    }
-
     /// Charges the debt, and returns whether no other thread has changed it since it was read.
     fn raise(&self) -> bool {
         self.after == self.before || self.slot.raise(self.before, self.after)

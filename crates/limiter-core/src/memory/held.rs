@@ -13,12 +13,12 @@ use smallvec::SmallVec;
 use super::{
     place::{Place, Times},
     table::{Line, Table, Taken},
-    tables::{OnFull, Store},
+    tables::Store,
     words::{self, Words},
 };
 use crate::{
     LimiterId, Timestamp,
-    algorithms::{Full, KeyStates, LimitState, State, Transition},
+    algorithms::{Full, KeyStates, LimitState, State},
     sync::MutexGuard,
 };
 
@@ -33,27 +33,55 @@ pub(super) fn operate<R>(
     operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
     let [place] = places else { return operate_on_all(places, due, operation) };
-    if let Some(Store::Table(table)) = place.store() {
-        let [first, _] = table.lines_of(place.hash);
-        let mut line = table.lock(first);
-        if let Some((slot, state)) = line.state(place.hash)
-            && table.has_spare(state)
-        {
-            // The common case: nothing has to be moved.
-            let now = place.now();
-            let counted = table.entries(state);
-            let at = due.filter(|due| place.transition.is_possible(state, *due)).unwrap_or(now);
-            place.advance(state, at);
-            let counted = counted + table.reserve(state);
-            let mut limit = [place.limit(0, at, None)];
-            let result = operation(&mut KeyStates::new(&mut [&mut *state], &mut limit));
-            table.settle(counted, state);
-            let end = now.saturating_add(place.transition.fresh_after(state, now));
-            line.set_end(slot, end);
-            return result;
+    match place.store() {
+        Some(Store::Words(words, _)) => return operate_on_debt(place, words, due, operation),
+        Some(Store::Table(table)) => {
+            let [first, _] = table.lines_of(place.hash);
+            let mut line = table.lock(first);
+            if let Some((slot, state)) = line.state(place.hash)
+                && table.has_spare(state)
+            {
+                // The common case: nothing has to be moved.
+                let now = place.now();
+                let counted = table.entries(state);
+                let at = due.filter(|due| place.transition.is_possible(state, *due)).unwrap_or(now);
+                place.advance(state, at);
+                let counted = counted + table.reserve(state);
+                let mut limit = [place.limit(0, at, None)];
+                let result = operation(&mut KeyStates::new(&mut [&mut *state], &mut limit));
+                table.settle(counted, state);
+                let end = now.saturating_add(place.transition.fresh_after(state, now));
+                line.set_end(slot, end);
+                return result;
+            }
         }
+        None => {}
     }
     operate_on_one(place, due, operation)
+}
+
+/// Operates on a debt under the lock of its key.
+fn operate_on_debt<R>(
+    place: &Place<'_>,
+    words: &Words,
+    due: Option<Timestamp>,
+    operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
+) -> R {
+    let _lock = words.lock(words.lock_of(place.hash));
+    let known = words.hold(place.hash);
+    let now = place.now();
+    let begin = || place.tables.begin_epoch();
+    let slot = known.map_or_else(|| words.hold_free(place.hash, now, begin), Ok);
+    let mut state = slot.as_ref().map_or(State::Fresh, |slot| slot.state(place.hash));
+    let at = due.filter(|due| place.transition.is_possible(&state, *due)).unwrap_or(now);
+    place.advance(&mut state, at);
+    let full = slot.as_ref().err().map(|wait| place.full(*wait));
+    let mut limit = [place.limit(0, at, full)];
+    let result = operation(&mut KeyStates::new(&mut [&mut state], &mut limit));
+    if let Ok(slot) = slot {
+        slot.release(place.hash, &state, now);
+    }
+    result
 }
 
 /// A state that is held.
@@ -81,7 +109,7 @@ enum Slot<'a> {
 /// The lines that are locked, by the limiter and the index.
 type Lines<'a> = SmallVec<[(LimiterId, usize, MutexGuard<'a, Line>); 4]>;
 
-/// Operates on a single state under the lock of its key, or the locks of both of its lines.
+/// Operates on a single state under the locks of both of its lines.
 ///
 /// Apart from [`operate_on_all`], whose lists make the first check of a key take a third longer.
 fn operate_on_one<R>(
@@ -89,20 +117,15 @@ fn operate_on_one<R>(
     due: Option<Timestamp>,
     operation: impl FnOnce(&mut KeyStates<'_, '_>) -> R,
 ) -> R {
-    let (mut lines, mut _lock) = (Lines::new(), None);
-    match place.store() {
-        Some(Store::Words(words, _)) => _lock = Some(words.lock(words.lock_of(place.hash))),
-        Some(Store::Table(table)) => {
-            let [one, other] = table.lines_of(place.hash);
-            lines.push((place.tables.id, one.min(other), table.lock(one.min(other))));
-            if one != other {
-                lines.push((place.tables.id, one.max(other), table.lock(one.max(other))));
-            }
+    let mut lines = Lines::new();
+    if let Some(Store::Table(table)) = place.store() {
+        let [one, other] = table.lines_of(place.hash);
+        lines.push((place.tables.id, one.min(other), table.lock(one.min(other))));
+        if one != other {
+            lines.push((place.tables.id, one.max(other), table.lock(one.max(other))));
         }
-        None => {}
     }
     let mut held = Held::of(place);
-    held.hold();
     held.now = place.now();
     held.take(&mut lines);
     held.find_room(&mut lines);
@@ -271,8 +294,7 @@ impl<'a> Held<'a> {
             }
             None => Duration::ZERO,
         };
-        let admits = place.tables.room.on_full == OnFull::Admit;
-        self.full = Some(Full { wait, admits });
+        self.full = Some(place.full(wait));
     }
 
     /// Advances the state to the present, or to when a waiter was `due` if it is possible then, and lets its log grow by as

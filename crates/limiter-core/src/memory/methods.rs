@@ -80,7 +80,7 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges one permit to `key` if it fits now.
     #[inline(always)]
     pub fn check<'a>(&self, key: impl Into<Key<'a>>) -> Decision {
-        self.check_n(key, Cost::ONE)
+        self.check_hash(self.hasher.hash(&key.into()), Cost::ONE)
     }
 
     /// Charges `cost` to `key` if it fits now. Never waits for permits.

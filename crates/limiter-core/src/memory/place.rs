@@ -1,11 +1,13 @@
 //! Where a key's state under a limit is, and its present.
 
+use core::time::Duration;
+
 use smallvec::SmallVec;
 
-use super::tables::{Store, Tables};
+use super::tables::{OnFull, Store, Tables};
 use crate::{
     LimiterId, Timestamp,
-    algorithms::{AnyTransition, Full, LimitState, State, Transition},
+    algorithms::{AnyTransition, Full, LimitState, State},
 };
 
 /// Where a key's state under a limit is.
@@ -33,6 +35,11 @@ impl<'a> Place<'a> {
 
     pub(super) fn now(&self) -> Timestamp {
         self.tables.now(&*self.tables.clock)
+    }
+
+    /// Returns what it means that a key has no state until there is room for it.
+    pub(super) fn full(&self, wait: Duration) -> Full {
+        Full { wait, admits: self.tables.room.on_full == OnFull::Admit }
     }
 
     /// Returns the state at an index under the limit, at its present.

@@ -5,12 +5,17 @@
 //! is claimed.
 //!
 //! If all slots of a key are taken by debtors, the key has no state.
-
-mod slot;
+//!
+//! A slot is a debt in two 64-bit atomics. The tag is the hash of the key and of the span of its quota. The word is the tick
+//! at which the debt ends.
+//!
+//! A charge is one compare-and-swap of the word. It counts if the tag is still the same afterwards. Any other change first
+//! holds the slot: it swaps the word to `BUSY`, compares the tag, and then stores the tag and the word. So
+//! if a charge is stalled while its slot changes hands, its swap fails; or, if the new word happens to equal the one that it
+//! found, it raises a debt that is not its own and is repeated, which admits nothing.
 
 use core::{mem, ptr, time::Duration};
 
-use self::slot::{BUSY, Slot, tag};
 use super::key_hasher::{index, second_index};
 use crate::{
     Cost, Decision, Timestamp,
@@ -51,7 +56,7 @@ const _: usize = pairs_for(usize::MAX);
 #[repr(align(64))]
 struct Line([Slot; SLOTS]);
 
-/// A slot, and the tag and the word that were found in it.
+/// A slot, and the tag and the word that were found in it. A change that they lead to checks that they belonged together.
 type Found<'a> = (&'a Slot, (u64, u64));
 
 impl Words {
@@ -106,8 +111,9 @@ impl Words {
     #[inline(always)]
     pub(super) fn own(&self, hash: u64) -> Option<OwnSlot<'_>> {
         let tag = tag(hash);
-        let in_others = || self.others(hash).iter().find_map(|line| line.slot(tag));
-        let slot = self.first(hash).slot(tag).or_else(in_others)?;
+        let is_own = |slot: &&Slot| slot.tag() == tag;
+        let in_others = || self.others(hash).iter().find_map(|line| line.0.iter().find(is_own));
+        let slot = self.first(hash).0.iter().find(is_own).or_else(in_others)?;
         Some(OwnSlot { slot, tag })
     }
 
@@ -214,7 +220,7 @@ impl Words {
     fn free_after(&self, hash: u64, now: u64, begin_epoch: impl Fn()) -> Duration {
         let (mut first, reach) = (None, self.reach.load(Ordering::Relaxed));
         for slot in self.slots(hash) {
-            let found = slot.found();
+            let found = (slot.tag(), slot.word());
             if found.1 == BUSY {
                 continue;
             }
@@ -295,18 +301,13 @@ impl Drop for Held<'_> {
 }
 
 impl Line {
-    #[inline(always)]
-    fn slot(&self, tag: u64) -> Option<&Slot> {
-        self.0.iter().find(|slot| slot.tag() == tag)
-    }
-
     /// Returns how many slots are free, and the one that has been free for longest, so that a key that
     /// comes back soon finds its own.
     #[inline]
     fn free(&self, now: u64) -> (usize, Option<Found<'_>>) {
         let (mut free, mut longest, mut place) = (0, 0, None);
         for slot in &self.0 {
-            let (tag, word) = slot.found();
+            let (tag, word) = (slot.tag(), slot.word());
             let age = if tag == 0 { u64::MAX } else { left(now, word) };
             if word != BUSY && (tag == 0 || left(word, now) == 0) {
                 free += 1;
@@ -316,5 +317,62 @@ impl Line {
             }
         }
         (free, place)
+    }
+}
+
+/// The word of a slot that is being changed.
+const BUSY: u64 = u64::MAX;
+
+/// A slot that was never used is all zero.
+#[derive(Default)]
+struct Slot {
+    tag: AtomicU64,
+    word: AtomicU64,
+}
+
+/// Returns the tag of a hash: not 0, which is that of a slot that was never used.
+#[inline]
+fn tag(hash: u64) -> u64 {
+    hash.max(1)
+}
+
+impl Slot {
+    #[inline]
+    fn tag(&self) -> u64 {
+        self.tag.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn word(&self) -> u64 {
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// Raises the debt that was found, unless another thread has changed it. It counts if the tag is the
+    /// same afterwards.
+    #[inline]
+    fn charge(&self, found: u64, word: u64) -> bool {
+        // `BUSY` would be a debt of a tick less.
+        let word = if word == BUSY { 0 } else { word };
+        self.word.compare_exchange(found, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Marks the slot as busy, unless another thread has done so, or has changed the tag or the word that were found.
+    fn hold(&self, found: (u64, u64)) -> bool {
+        let (tag, word) = found;
+        let taken = self.word.compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed);
+        if word == BUSY || taken.is_err() {
+            return false;
+        }
+        let is_same = self.tag() == tag;
+        if !is_same {
+            self.word.store(word, Ordering::Release);
+        }
+        is_same
+    }
+
+    /// Stores a tag and a word in a slot that is held.
+    fn release(&self, tag: u64, word: u64) {
+        self.tag.store(tag, Ordering::Release);
+        self.word.store(if word == BUSY { 0 } else { word }, Ordering::Release);
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn identity(limit: &Limit, limiter: &str) -> String {
         }
         _ => String::new(),
     };
-    let horizon = match limit.exact_horizon() {
+    let horizon = match limit.horizon_by(|permits| limit.exactly(permits)) {
         horizon if horizon == limit.default_horizon() => String::new(),
         horizon => format!("+{}", Text(whole(horizon.as_nanos()))),
     };
@@ -58,15 +58,6 @@ impl Limit {
             | Algorithm::AlignedWindow
             | Algorithm::SlidingCounter
             | Algorithm::SlidingLog => whole(window.as_nanos()),
-        }
-    }
-
-    /// Returns the horizon before it is rounded up for permits that are promised one by one.
-    fn exact_horizon(&self) -> Duration {
-        match (self.own_horizon, self.algorithm()) {
-            (Some(horizon), _) => horizon,
-            (None, Algorithm::LeakyQueue { depth }) => self.exactly(depth),
-            (None, _) => self.default_horizon(),
         }
     }
 

@@ -29,20 +29,9 @@ impl Limit {
         Self::unchecked(name, algorithm, quota).checked()
     }
 
-    /// Returns a limit with the default horizon, of which nothing has been checked.
-    fn unchecked(name: &str, algorithm: Algorithm, quota: Quota) -> Self {
+    /// Returns a limit with the default horizon, which may be too long for its quota. Nothing has been checked.
+    pub(crate) fn unchecked(name: &str, algorithm: Algorithm, quota: Quota) -> Self {
         Self { name: name.to_owned(), algorithm, quota, own_horizon: None }
-    }
-
-    /// Returns a limit with this horizon, as [`with_horizon`](Self::with_horizon) does. The default horizon
-    /// may be too long for its quota.
-    pub(crate) fn with_given_horizon(
-        name: &str,
-        algorithm: Algorithm,
-        quota: Quota,
-        (horizon, given): (Duration, &str),
-    ) -> Result<Self, Error> {
-        Self::unchecked(name, algorithm, quota).with_horizon(horizon, given)
     }
 
     /// Returns the name: the policy's own if it has only this limit.
@@ -70,12 +59,16 @@ impl Limit {
     /// Returns how far ahead permits may be promised.
     #[must_use]
     pub fn horizon(&self) -> Duration {
-        self.own_horizon.unwrap_or_else(|| {
-            if let Algorithm::LeakyQueue { depth } = self.algorithm {
-                return self.of_permits(depth);
-            }
-            self.of_permits(self.quota.burst()).max(Self::SHORTEST_DEFAULT_HORIZON)
-        })
+        self.horizon_by(|permits| self.of_permits(permits))
+    }
+
+    /// Returns the horizon by the time in which permits recover: exactly, or rounded up, as they are promised one by one.
+    pub(super) fn horizon_by(&self, recovery: impl Fn(u64) -> Duration) -> Duration {
+        match (self.own_horizon, self.algorithm) {
+            (Some(horizon), _) => horizon,
+            (None, Algorithm::LeakyQueue { depth }) => recovery(depth),
+            (None, _) => recovery(self.quota.burst()).max(Self::SHORTEST_DEFAULT_HORIZON),
+        }
     }
 
     /// Returns how many entries a key's state may have: those of a window, and as many that are promised for

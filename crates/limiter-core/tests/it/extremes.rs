@@ -5,8 +5,8 @@ use std::{slice, time::Duration};
 use limiter_core::{
     Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp,
     algorithms::{
-        AnyTransition, Counts, Entries, Gcra, KeyStates, Ledger, State, Tat, Transition,
-        WindowKind, Windows, operate,
+        AnyTransition, Counts, Entries, Gcra, KeyStates, Ledger, State, Tat, WindowKind, Windows,
+        operate,
     },
 };
 

@@ -4,7 +4,7 @@ use std::{collections::HashMap, mem, time::Duration};
 
 use limiter_core::{
     Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage,
-    algorithms::{Charges, KeyStates, State, Transition, operate},
+    algorithms::{Charges, KeyStates, State, operate},
 };
 
 use super::{Operations, Subject};

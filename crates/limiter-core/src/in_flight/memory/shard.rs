@@ -10,12 +10,23 @@ use std::{
     sync::Arc,
 };
 
-use super::queue::{Call, Queue, Ticket};
 use crate::{
     Entry, InFlightPermit, Occupancy, Source,
     in_flight::permit::Owner,
     sync::{AtomicU32, Bounded, Mutex, MutexGuard, Ordering, lock, wake_all},
 };
+
+/// What a call asks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Call {
+    /// That of the key.
+    pub(super) hash: u64,
+    /// `None` means the limiter's own limit, whatever it is at the time.
+    pub(super) limit: Option<u32>,
+}
+
+/// The place of a waiter in its lane. A later arrival in the shard has a higher one.
+pub(super) type Ticket = u64;
 
 /// What all shards of a limiter share: its own limit, and the bounds of memory.
 pub(super) struct Shared {
@@ -260,6 +271,65 @@ impl Count {
     fn take(&mut self, limit: u32) -> Grant {
         self.held += 1;
         Grant { generation: self.generation, occupancy: Occupancy::new(self.held, limit) }
+    }
+}
+
+/// The waiters of all keys.
+///
+/// Waiters for a rate have another queue, because each of them is due at a moment that is computed in advance. Nobody
+/// knows when a permit in flight is given back.
+#[derive(Default)]
+struct Queue {
+    /// A key has a lane for each limit, because waiters under a higher one need not wait behind those under a lower
+    /// one. No lane is empty.
+    lanes: BTreeMap<Call, BTreeMap<Ticket, Waker>>,
+    last_ticket: Ticket,
+}
+
+impl Queue {
+    /// Returns whether no key has waiters.
+    fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Returns the hashes of the keys that have waiters.
+    fn hashes(&self) -> Vec<u64> {
+        let mut hashes: Vec<_> = self.lanes.keys().map(|call| call.hash).collect();
+        hashes.dedup();
+        hashes
+    }
+
+    /// Adds a waiter behind all others.
+    fn join(&mut self, call: Call, waker: Waker) -> Ticket {
+        self.last_ticket += 1;
+        self.set_waker(call, self.last_ticket, waker);
+        self.last_ticket
+    }
+
+    /// Sets the waker of a waiter. Returns the former one.
+    fn set_waker(&mut self, call: Call, ticket: Ticket, waker: Waker) -> Option<Waker> {
+        self.lanes.entry(call).or_default().insert(ticket, waker)
+    }
+
+    /// Removes a waiter. Returns its waker.
+    fn remove(&mut self, call: Call, ticket: Ticket) -> Option<Waker> {
+        let lane = self.lanes.get_mut(&call)?;
+        let waker = lane.remove(&ticket);
+        if lane.is_empty() {
+            self.lanes.remove(&call);
+        }
+        waker
+    }
+
+    /// Removes the first waiter of a key whose limit is above `held`. Returns its ticket, its limit and its waker.
+    fn pop(&mut self, hash: u64, held: u32, own: u32) -> Option<(Ticket, u32, Waker)> {
+        let lanes = self.lanes.range(Call { hash, limit: None }..);
+        let lanes = lanes.take_while(|(call, _)| call.hash == hash);
+        let open = lanes.filter(|(call, _)| held < call.limit.unwrap_or(own));
+        let heads = open.filter_map(|(call, lane)| Some((*lane.first_key_value()?.0, *call)));
+        let (ticket, call) = heads.min()?;
+        let waker = self.remove(call, ticket)?;
+        Some((ticket, call.limit.unwrap_or(own), waker))
     }
 }
 

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::{
     Cost, Timestamp,
-    algorithms::{State, Transition},
+    algorithms::State,
     memory::{
         held::operate,
         tables::{Limits, Tables},

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use super::forecast::{Forecast, Ticket, Waiter};
 use crate::{
     Algorithm, Cost, Timestamp,
-    algorithms::{AnyTransition, State, Transition},
+    algorithms::{AnyTransition, State},
     memory::{
         states::{Outcome, Present},
         tables::{Limits, Tables},
