@@ -7,7 +7,7 @@ mod mark;
 mod protocol;
 mod refusal;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, iter, sync::Arc};
 
 use ::http::{
     Extensions, HeaderMap, HeaderValue, Response, StatusCode,
@@ -23,13 +23,13 @@ pub(crate) use self::{
 pub use self::{
     dialect::{Headers, Reset},
     http::{problem_json, text},
-    protocol::Protocol,
     refusal::{Reason, Refusal, Refused},
 };
 use self::{
     grpc::{Code, Retry, Status, Violation},
     http::text_of_quota,
     mark::mark,
+    protocol::Protocol,
 };
 use crate::{
     decisions::{Decisions, PolicyDecision, Reported},
@@ -41,17 +41,6 @@ use crate::{
 
 /// Returns the response to a request that an HTTP client sent.
 type RefuseFn = Arc<dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync>;
-
-/// The status that a gRPC client receives when a limit refuses its call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum GrpcStatus {
-    /// `RESOURCE_EXHAUSTED` (8). The default.
-    #[default]
-    ResourceExhausted,
-    /// `UNAVAILABLE` (14), for clients whose retry policy covers no other.
-    Unavailable,
-}
 
 /// How layers answer: a value that [`RateLimitLayer`](crate::RateLimitLayer) and
 /// [`InFlightLayer`](crate::InFlightLayer) take.
@@ -69,8 +58,8 @@ pub struct Answers {
     /// `None` is [`text`].
     refuse: Option<RefuseFn>,
     pub(crate) headers: Headers,
-    /// `None` if gRPC's content type means nothing to the service.
-    grpc: Option<GrpcStatus>,
+    /// The status of calls that a limit refuses. `None` if gRPC's content type means nothing to the service.
+    grpc: Option<Code>,
 }
 
 impl Answers {
@@ -116,13 +105,14 @@ impl Answers {
     /// HTTP status 200, which firewalls and access logs take for a success.
     #[must_use]
     pub fn grpc(self) -> Self {
-        self.grpc_status(GrpcStatus::default())
+        Self { grpc: Some(Code::ResourceExhausted), ..self }
     }
 
-    /// As [`grpc`](Self::grpc), with another status for calls that a limit refuses.
+    /// As [`grpc`](Self::grpc), with the status `UNAVAILABLE` (14) and not `RESOURCE_EXHAUSTED` (8) for calls that a limit
+    /// refuses: for clients whose retry policy covers no other.
     #[must_use]
-    pub fn grpc_status(self, status: GrpcStatus) -> Self {
-        Self { grpc: Some(status), ..self }
+    pub fn grpc_unavailable(self) -> Self {
+        Self { grpc: Some(Code::Unavailable), ..self }
     }
 
     /// Returns the response to a request that is not admitted, as a layer with these answers sends it: for a rule that a
@@ -143,10 +133,10 @@ impl Answers {
     pub fn respond<'r>(&self, head: impl Into<Head<'r>>, refused: &Refused) -> Response<Bytes> {
         let head = head.into();
         let refusal = Refusal::new(head, refused);
-        if let Some(status) = self.grpc
+        if let Some(code) = self.grpc
             && refusal.protocol() != Protocol::Http
         {
-            let mut response = grpc_response(status, &refusal);
+            let mut response = grpc_response(code, &refusal);
             mark(head, &mut response);
             return response;
         }
@@ -179,7 +169,7 @@ impl Answers {
             let mut response = text_of_quota();
             add_common_fields(Some(whole_seconds(wait)), response.headers_mut());
             let reported = Reported { plan, decision, cost, charged: cost.get() };
-            if let Some(fields) = self.headers.fields_of(reported) {
+            if let Some(fields) = self.headers.fields(iter::once(reported), iter::empty()) {
                 fields.append_to(response.headers_mut(), false);
             }
             mark(head, &mut response);
@@ -220,21 +210,16 @@ pub(crate) fn insert(decisions: Decisions, extensions: &mut Extensions) {
 impl From<Refused> for tonic::Status {
     fn from(refused: Refused) -> Self {
         let refusal = Refusal::new(Head::empty(), &refused);
-        let response = grpc_response(GrpcStatus::default(), &refusal);
+        let response = grpc_response(Code::ResourceExhausted, &refusal);
         Self::from_header_map(response.headers())
             .unwrap_or_else(|| Self::resource_exhausted(refusal.message()))
     }
 }
 
 /// Returns the response to a request of a gRPC client.
-fn grpc_response(status: GrpcStatus, refusal: &Refusal<'_>) -> Response<Bytes> {
+fn grpc_response(refused: Code, refusal: &Refusal<'_>) -> Response<Bytes> {
     let code = match (refusal.reason(), refusal.status()) {
-        (Reason::Quota(_), _) | (Reason::InFlight(_), StatusCode::TOO_MANY_REQUESTS) => {
-            match status {
-                GrpcStatus::ResourceExhausted => Code::ResourceExhausted,
-                GrpcStatus::Unavailable => Code::Unavailable,
-            }
-        }
+        (Reason::Quota(_), _) | (Reason::InFlight(_), StatusCode::TOO_MANY_REQUESTS) => refused,
         (Reason::Unavailable | Reason::InFlight(_) | Reason::PermitLost, _) => Code::Unavailable,
         (Reason::Rejected(_), StatusCode::BAD_REQUEST) => Code::InvalidArgument,
         (Reason::Misconfigured | Reason::Rejected(_), _) => Code::Internal,

@@ -35,7 +35,7 @@ macro_rules! pages {
         /// [`FixedKey`]: crate::key::FixedKey
         /// [`forwarded`]: crate::ClientIp::forwarded
         /// [`grpc`]: crate::Answers::grpc
-        /// [`grpc_status`]: crate::Answers::grpc_status
+        /// [`grpc_unavailable`]: crate::Answers::grpc_unavailable
         /// [`header`]: crate::ClientIp::header
         /// [`HeaderKey`]: crate::key::HeaderKey
         /// [`Headers`]: crate::headers::Headers

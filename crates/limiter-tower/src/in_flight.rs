@@ -19,7 +19,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -191,18 +191,16 @@ impl InFlightRule {
         !old.is_empty()
     }
 
-    /// Notes that this process holds a permit more.
-    fn taken(&self) {
-        self.settings.shared.held.fetch_add(1, Ordering::Relaxed);
+    /// Notes that this process holds a permit more, or less.
+    fn count_held(&self, is_more: bool) {
+        let held = &self.settings.shared.held;
+        if is_more {
+            held.fetch_add(1, Relaxed)
+        } else {
+            held.fetch_sub(1, Relaxed)
+        };
         #[cfg(feature = "metrics")]
-        self.spec().live.metrics.record_in_flight(1.0);
-    }
-
-    /// Notes that this process holds a permit less.
-    fn given_back(&self) {
-        self.settings.shared.held.fetch_sub(1, Ordering::Relaxed);
-        #[cfg(feature = "metrics")]
-        self.spec().live.metrics.record_in_flight(-1.0);
+        self.spec().live.metrics.record_in_flight(if is_more { 1.0 } else { -1.0 });
     }
 
     /// Returns an event without details.
@@ -252,7 +250,7 @@ impl InFlightRule {
     /// Returns how many permits this process holds, of all keys.
     #[must_use]
     pub fn held(&self) -> u64 {
-        self.settings.shared.held.load(Ordering::Relaxed)
+        self.settings.shared.held.load(Relaxed)
     }
 
     /// Returns what the rule decided about a request: the last decision, if it was asked by several layers.

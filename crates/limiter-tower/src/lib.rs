@@ -115,7 +115,7 @@ pub mod headers {
 
 /// What clients receive in place of the inner service's response.
 pub mod refusal {
-    pub use crate::answer::{GrpcStatus, Protocol, Reason, Refusal, Refused, problem_json, text};
+    pub use crate::answer::{Reason, Refusal, Refused, problem_json, text};
 }
 
 /// The services that the layers make, their futures and bodies.

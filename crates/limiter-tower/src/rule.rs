@@ -205,7 +205,8 @@ impl Rule {
     ///
     /// While a key is blocked, its requests are refused and charge nothing, neither here nor by other rules, and their
     /// refusals don't prolong the block. Blocks are in the store of the limiter, so processes share them.
-    /// [`reset`](Self::reset) lifts the block of a key.
+    /// [`reset`](Self::reset) lifts the block of a key. Through a store, a refusal waits until its strike is counted, so that
+    /// the refusal that starts a block announces the block's wait.
     ///
     /// ```
     /// use std::time::Duration;

@@ -110,19 +110,6 @@ impl Headers {
         (lists.is_some() || single.is_some()).then_some(ResponseFields { lists, single })
     }
 
-    /// Returns the fields of one decision.
-    pub(crate) fn fields_of(self, reported: Reported<'_>) -> Option<ResponseFields> {
-        let (Some(names), None) = (self.lists(), self.single()) else {
-            return self.fields(std::iter::once(reported), std::iter::empty());
-        };
-        let Reported { plan, decision, cost, charged } = reported;
-        let mut members = List::default();
-        plan.fields().add_member(&mut members, decision, cost, charged, names);
-        let members = members.into_value()?;
-        let lists = Some(Lists { policies: plan.fields().policy(decision), members });
-        Some(ResponseFields { lists, single: None })
-    }
-
     /// Returns the parameters' names, if there are `RateLimit-Policy` and `RateLimit`.
     const fn lists(self) -> Option<&'static Names> {
         match self {

@@ -6,8 +6,7 @@ use crate::key::Head;
 
 /// The protocol in which a client expects its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Protocol {
+pub(crate) enum Protocol {
     /// Plain HTTP: a refusal has a status code of its own, such as 429.
     Http,
     /// gRPC over HTTP/2: the HTTP status is 200, and `grpc-status` reports the refusal.
@@ -23,8 +22,7 @@ impl Protocol {
     /// [`Grpc`](Self::Grpc), in upper or lower case. The same after `application/grpc-web` or
     /// `application/grpc-web-text` is [`GrpcWeb`](Self::GrpcWeb). All else is [`Http`](Self::Http):
     /// gRPC calls are `POST` requests, and a cache might store the status 200 of any other.
-    #[must_use]
-    pub fn of<'r>(head: impl Into<Head<'r>>) -> Self {
+    pub(crate) fn of<'r>(head: impl Into<Head<'r>>) -> Self {
         let head = head.into();
         let content_type = head.headers.get(CONTENT_TYPE);
         let Some(content_type) = content_type.filter(|_| head.method == Method::POST) else {

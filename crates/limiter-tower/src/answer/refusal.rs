@@ -5,7 +5,7 @@ use std::{borrow::Cow, error, fmt, ops::Deref, time::Duration};
 use http::StatusCode;
 use limiter_core::{Cost, Decision, Policy};
 
-use super::Protocol;
+use super::protocol::Protocol;
 use crate::{
     decisions::{Decisions, InFlightDecision, PolicyDecision},
     fields::whole_seconds,
@@ -257,8 +257,7 @@ impl<'r> Refusal<'r> {
     }
 
     /// Returns the protocol of the request, by its content type.
-    #[must_use]
-    pub fn protocol(&self) -> Protocol {
+    pub(super) fn protocol(&self) -> Protocol {
         Protocol::of(self.head)
     }
 }

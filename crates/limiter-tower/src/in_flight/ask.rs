@@ -23,6 +23,7 @@ use crate::{
     decisions::{Decisions, InFlightDecision},
     key::Head,
     observe::{Event, Outcome, log},
+    request::common::asks,
     rule::OnError,
 };
 
@@ -54,17 +55,7 @@ pub(super) struct Entered {
 ///
 /// [`Refused`] if a rule refuses. What was taken is given back.
 pub(super) async fn enter(rules: &[InFlightRule], head: Head<'_>) -> Result<Entered, Refused> {
-    let mut asks = Vec::with_capacity(rules.len());
-    for rule in rules {
-        asks.extend(Ask::of(rule, head)?);
-    }
-    if asks.len() < rules.len() {
-        let is_asked =
-            |rule: &&InFlightRule| asks.iter().any(|ask: &Ask<'_>| ask.rule.name() == rule.name());
-        let skipped = rules.iter().filter(|rule| !is_asked(rule));
-        skipped.for_each(|rule| rule.report_not_asked(Outcome::Bypassed, head));
-    }
-    decide(asks, head).await
+    decide(asks(rules, head, Ask::of)?, head).await
 }
 
 /// Asks the rules, and reports what each did. A rule that would have admitted a refused request reports nothing.

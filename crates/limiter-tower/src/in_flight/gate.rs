@@ -91,7 +91,7 @@ impl Gate for InFlightGate {
 impl<R: Body> Respond<R> for InFlightGate {
     type Body = HeldBody<R>;
 
-    fn leave(after: Holding, response: Response<R>) -> Response<HeldBody<R>> {
+    fn leave(after: &mut Holding, response: Response<R>) -> Response<HeldBody<R>> {
         after.leave(response)
     }
 
@@ -134,12 +134,12 @@ impl Holding {
         }
     }
 
-    fn leave<R: Body>(mut self, mut response: Response<R>) -> Response<HeldBody<R>> {
+    fn leave<R: Body>(&mut self, mut response: Response<R>) -> Response<HeldBody<R>> {
         let hold = self.after_head(&response);
-        if let Some(decisions) = self.decisions {
+        if let Some(decisions) = self.decisions.take() {
             insert(Decisions::of_in_flight(decisions), response.extensions_mut());
         }
-        if let Some(fields) = self.fields {
+        if let Some(fields) = self.fields.take() {
             fields.append_to(response.headers_mut(), false);
         }
         response.map(|body| HeldBody::new(body, hold))

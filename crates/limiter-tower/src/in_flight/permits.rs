@@ -64,7 +64,7 @@ impl RulePermit {
         is_shadow: bool,
         permit: InFlightPermit,
     ) -> Arc<Self> {
-        rule.taken();
+        rule.count_held(true);
         let is_observed = rule.spec().observer.is_some();
         Arc::new_cyclic(|this| Self {
             rule: rule.clone(),
@@ -118,7 +118,7 @@ impl Aged for RulePermit {
         // Nothing takes it for a loss by the store.
         self.loss_reported.set(true);
         drop(permit);
-        self.rule.given_back();
+        self.rule.count_held(false);
         log::permit_lost(self.rule.name(), Outcome::HeldTooLong.name());
         self.report(Outcome::HeldTooLong);
     }
@@ -132,7 +132,7 @@ impl Drop for RulePermit {
         let Some(permit) = self.lock().take() else { return };
         let is_lost = permit.is_lost();
         drop(permit);
-        self.rule.given_back();
+        self.rule.count_held(false);
         if is_lost {
             self.report_loss();
         }

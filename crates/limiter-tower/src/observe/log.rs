@@ -1,5 +1,10 @@
 //! Log lines, with the feature `tracing`. Keys are left out of them.
 
+#![cfg_attr(
+    not(feature = "tracing"),
+    expect(unused_variables, clippy::missing_const_for_fn, reason = "they are only logged")
+)]
+
 use std::time::Duration;
 
 use limiter_core::{Decision, Error, Occupancy, OnStoreFailure};
@@ -16,18 +21,15 @@ macro_rules! log {
 
 pub(crate) fn refused(rule: &str, decision: &Decision) {
     log!(debug, rule, retry_after = ?decision.retry_after(), "request refused");
-    let _ = (rule, decision);
 }
 
 pub(crate) fn in_flight_refused(rule: &str, occupancy: Occupancy) {
     log!(debug, rule, limit = occupancy.limit(), "request refused: too many are in flight");
-    let _ = (rule, occupancy);
 }
 
 /// A permit that does not count any more, although its request goes on.
 pub(crate) fn permit_lost(rule: &str, event: &'static str) {
     log!(warn, rule, event, "a request in flight has lost its permit");
-    let _ = (rule, event);
 }
 
 /// An upgrade whose permit was given back with the response, logged once.
@@ -38,22 +40,18 @@ pub(crate) fn upgrade_without_hold(rule: &str) {
         "a response switched protocols, and its permit was given back: hold it in the handler by \
          `RequestPermit::hold`, or the new protocol is not limited"
     );
-    let _ = rule;
 }
 
 pub(crate) fn blocked(rule: &str, length: Duration) {
     log!(info, rule, ?length, "a key is blocked");
-    let _ = (rule, length);
 }
 
 pub(crate) fn store_failed(rule: &str, then: OnStoreFailure, error: &Error) {
     log!(warn, rule, ?then, "rate limit store failed: {error}");
-    let _ = (rule, then, error);
 }
 
 pub(crate) fn store_recovered(rule: &str) {
     log!(info, rule, "rate limit store recovered");
-    let _ = rule;
 }
 
 /// A limiter that can't decide because of how the server is set up, logged once: on standard error if there is no log,
@@ -67,7 +65,6 @@ pub(crate) fn misconfigured(rule: &str, error: &Error) {
 /// Limits of a new policy under which all keys begin fresh.
 pub(crate) fn limits_reset(rule: &str, limits: &[&str]) {
     log!(info, rule, ?limits, "keys begin fresh under limits of another span");
-    let _ = (rule, limits);
 }
 
 /// A rule that was asked without a request, although its plan depends on it.
@@ -77,7 +74,6 @@ pub(crate) fn plan_needs_request(rule: &str) {
         rule,
         "the rule's plan depends on the request: ask it with the request, or under a plan by `under`"
     );
-    let _ = rule;
 }
 
 /// A limit on requests in flight that was asked without a request, although it depends on it.
@@ -87,7 +83,6 @@ pub(crate) fn limit_needs_request(rule: &str) {
         rule,
         "the rule's limit depends on the request: enter it with the request, or say the limit by `limit`"
     );
-    let _ = rule;
 }
 
 /// A fault of the server, logged once: on standard error if there is no log, because the remedy is in it.
@@ -99,5 +94,4 @@ pub(crate) fn no_key_by_server(rule: &str, missing: &MissingKey) {
 
 pub(crate) fn no_key(rule: &str, missing: &MissingKey) {
     log!(debug, rule, "no rate limit key: {missing}");
-    let _ = (rule, missing);
 }

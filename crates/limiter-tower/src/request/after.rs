@@ -22,9 +22,9 @@ use crate::{
 pub struct After {
     fields: Option<ResponseFields>,
     /// For handlers and outer layers, if they see them, and for the fields after a settlement.
-    decisions: Option<Decisions>,
+    decisions: Option<Box<Decisions>>,
     shows_decisions: bool,
-    /// In a box, because most layers have nothing but fields.
+    /// Both in boxes, because most layers have nothing but fields, and this is moved with each request.
     settling: Option<Box<Settling>>,
 }
 
@@ -48,8 +48,8 @@ impl After {
         let has_waited = asks.iter().any(|ask| ask.waited.is_some());
         let settles = asks.iter().any(|ask| ask.rule.settings.settles());
         let has_charge = is_chargeable || has_waited || settles;
-        let decisions =
-            (shows_decisions || has_charge).then(|| asks.iter().filter_map(Ask::decided).collect());
+        let decisions = (shows_decisions || has_charge)
+            .then(|| Box::new(asks.iter().filter_map(Ask::decided).collect()));
         let settling = has_charge.then(|| {
             let keeps_charges = is_chargeable || has_waited;
             let charges = asks.into_iter().filter_map(|ask| ask.charged(keeps_charges));
@@ -70,14 +70,16 @@ impl After {
         let shows_decisions = config.has_decisions;
         let reported = Reported { plan, decision, cost, charged: cost.get() };
         let is_public = is_public(rule.spec().disclosure, false, decision);
-        let fields = if is_public { config.answers.headers.fields_of(reported) } else { None };
-        let decisions = shows_decisions
-            .then(|| iter::once(PolicyDecision::of(rule, plan, decision, cost)).collect());
+        let fields =
+            config.answers.headers.fields(is_public.then_some(reported).into_iter(), iter::empty());
+        let decisions = shows_decisions.then(|| {
+            Box::new(iter::once(PolicyDecision::of(rule, plan, decision, cost)).collect())
+        });
         Self { fields, decisions, shows_decisions, settling: None }
     }
 
     /// Settles the charge, and adds what clients and outer layers may read.
-    pub(super) fn leave<R>(mut self, response: &mut Response<R>) {
+    pub(super) fn leave<R>(&mut self, response: &mut Response<R>) {
         let is_of_layer = is_of_layer(response.extensions());
         // The refusal of an inner layer says nothing of what the request costs.
         if let (Some(settling), Some(decisions), false) =
@@ -92,10 +94,10 @@ impl After {
                 self.fields = settling.headers.fields(decisions.reported(), iter::empty());
             }
         }
-        if let Some(decisions) = self.decisions.filter(|_| self.shows_decisions) {
-            insert(decisions, response.extensions_mut());
+        if let Some(decisions) = self.decisions.take().filter(|_| self.shows_decisions) {
+            insert(*decisions, response.extensions_mut());
         }
-        if let Some(fields) = self.fields {
+        if let Some(fields) = self.fields.take() {
             fields.append_to(response.headers_mut(), is_of_layer);
         }
     }
@@ -108,7 +110,7 @@ impl gate::After for After {
             watch(extensions);
         }
         if let Some(decisions) = self.decisions.as_ref().filter(|_| self.shows_decisions) {
-            insert(decisions.clone(), extensions);
+            insert(Decisions::clone(decisions), extensions);
         }
         if let Some(Settling { charge, is_chargeable: true, .. }) = self.settling.as_deref_mut() {
             charge.set_outer(extensions.get());

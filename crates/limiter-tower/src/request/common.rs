@@ -85,6 +85,28 @@ impl<R: LayerRule> Common<R> {
     }
 }
 
+/// Returns what each rule that counts a request is asked, by `of`, and reports the others.
+///
+/// # Errors
+///
+/// [`Refused`] if a rule can't be asked. Nothing is reported of the others then.
+pub(crate) fn asks<'k, R: LayerRule, A>(
+    rules: &'k [R],
+    head: Head<'k>,
+    of: impl Fn(&'k R, Head<'k>) -> Result<Option<A>, Refused>,
+) -> Result<Vec<A>, Refused> {
+    let mut asks = Vec::with_capacity(rules.len());
+    let mut skipped = Vec::new();
+    for rule in rules {
+        match of(rule, head)? {
+            Some(ask) => asks.push(ask),
+            None => skipped.push(rule),
+        }
+    }
+    skipped.iter().for_each(|rule| rule.report_not_asked(Outcome::Bypassed, head));
+    Ok(asks)
+}
+
 /// The constructors that layers of both kinds have, by `try_all`.
 macro_rules! layer_constructors {
     ($rule:ident, $limiter:ident) => {

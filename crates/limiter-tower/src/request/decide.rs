@@ -22,6 +22,7 @@ use limiter_core::{
     Receipt, Usage,
 };
 
+use super::common::asks;
 use crate::{
     answer::{Reason, Refused},
     key::Head,
@@ -179,15 +180,7 @@ impl<'k> Question<'k> {
     ///
     /// [`Refused`] if a rule has no key for the request.
     pub(super) fn of(rules: &'k [Rule], head: Head<'k>, may_refund: bool) -> Result<Self, Refused> {
-        let mut asks = Vec::with_capacity(rules.len());
-        for rule in rules {
-            asks.extend(Ask::of(rule, head)?);
-        }
-        if asks.len() < rules.len() {
-            let is_asked = |rule: &&Rule| asks.iter().any(|ask: &Ask<'_>| ask.rule.is(rule));
-            let skipped = rules.iter().filter(|rule| !is_asked(rule));
-            skipped.for_each(|rule| rule.report_not_asked(Outcome::Bypassed, head));
-        }
+        let asks = asks(rules, head, Ask::of)?;
         let enforced = asks.iter().filter(|ask| !ask.is_shadow).map(|ask| ask.rule);
         if let (Err(error), Some(first)) = (check_demands(enforced), asks.first()) {
             first.rule.spec().failed(&error, false);

@@ -39,7 +39,7 @@ pin_project! {
         /// Is admitted, and waits for the service to be ready. In a box, because mostly it is ready at once.
         Readying { readying: Option<Box<Readying<S, B, A>>> },
         /// Waits for the inner service. Its future is dropped before the permits of a request in flight are given back.
-        Calling { #[pin] inner: F, after: Option<A> },
+        Calling { #[pin] inner: F, after: A },
         /// Has a response without the inner service.
         Answered { response: Option<Response<Bytes>> },
         /// The inner service has failed to become ready.
@@ -76,7 +76,7 @@ impl<S: Service<Request<B>>, B, G: Gate> ResponseFuture<S, B, G> {
 
     #[inline]
     pub(super) const fn calling(inner: S::Future, after: G::After) -> Self {
-        Self { state: State::Calling { inner, after: Some(after) } }
+        Self { state: State::Calling { inner, after } }
     }
 
     #[inline]
@@ -124,7 +124,7 @@ where
                     match (ready, readying.take()) {
                         (Ok(()), Some(ready)) => {
                             let Readying { mut service, request, after } = *ready;
-                            State::Calling { inner: service.call(request), after: Some(after) }
+                            State::Calling { inner: service.call(request), after }
                         }
                         (Err(error), Some(failed)) => {
                             failed.after.undo();
@@ -135,19 +135,14 @@ where
                 }
                 StateProjection::Calling { inner, after } => {
                     // Before the inner future, because the process may have been stopped since it was last polled.
-                    if let Some(response) = after.as_mut().and_then(|after| after.ended(cx)) {
+                    if let Some(response) = after.ended(cx) {
                         state.set(State::Answered { response: Some(response) });
                         continue;
                     }
-                    let result = ready!(inner.poll(cx));
-                    let after = after.take();
-                    state.set(State::Done);
+                    let result = ready!(inner.poll(cx)).map(|response| G::leave(after, response));
                     // If the inner service has failed, permits are given back now.
-                    return match (result, after) {
-                        (Ok(response), Some(after)) => Poll::Ready(Ok(G::leave(after, response))),
-                        (Err(error), _) => Poll::Ready(Err(error)),
-                        (Ok(_), None) => Poll::Pending,
-                    };
+                    state.set(State::Done);
+                    return Poll::Ready(result);
                 }
                 StateProjection::Answered { response } => {
                     let response = response.take();

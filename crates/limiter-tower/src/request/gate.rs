@@ -49,7 +49,7 @@ pub trait Respond<R>: Gate {
     type Body;
 
     /// Does what is to be done with the inner service's response.
-    fn leave(after: Self::After, response: Response<R>) -> Response<Self::Body>;
+    fn leave(after: &mut Self::After, response: Response<R>) -> Response<Self::Body>;
 
     /// Returns an answer in place of the inner service's.
     fn answer(response: Response<Bytes>) -> Response<Self::Body>;

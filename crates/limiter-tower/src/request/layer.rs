@@ -71,7 +71,7 @@ impl RateLimitLayer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`] or [`ErrorKind::InvalidName`]:
+    /// [`ErrorKind::InvalidSetting`], [`ErrorKind::InvalidName`] or [`ErrorKind::InvalidQuota`]:
     ///
     /// - If there is no rule, or more than 16 whose keys skip no request; a rule with a [block](Rule::block) counts as
     ///   three. A request that meets more than 16 is rejected with 500.

@@ -109,7 +109,7 @@ impl<R: FromRefusal> Respond<R> for Rates<SameBody> {
     type Body = R;
 
     #[inline]
-    fn leave(after: After, mut response: Response<R>) -> Response<R> {
+    fn leave(after: &mut After, mut response: Response<R>) -> Response<R> {
         after.leave(&mut response);
         response
     }
@@ -122,7 +122,7 @@ impl<R: FromRefusal> Respond<R> for Rates<SameBody> {
 impl<R> Respond<R> for Rates<AnyBody> {
     type Body = Either<R, Full<Bytes>>;
 
-    fn leave(after: After, mut response: Response<R>) -> Response<Self::Body> {
+    fn leave(after: &mut After, mut response: Response<R>) -> Response<Self::Body> {
         after.leave(&mut response);
         response.map(Either::Left)
     }

@@ -6,7 +6,6 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU8, Ordering},
     },
-    time::Instant,
 };
 
 use arc_swap::ArcSwap;
@@ -19,7 +18,7 @@ pub(crate) struct Live {
     /// The name that its policy had at first.
     pub(crate) name: Arc<str>,
     mode: AtomicU8,
-    store: StoreWatch,
+    pub(crate) store: StoreWatch,
     /// Whether a fault of the server that leaves requests without a key was logged.
     pub(crate) missing_key_logged: Flag,
     /// Whether a configuration error of the limiter was logged.
@@ -54,16 +53,6 @@ impl Live {
             self.mode.store(mode.percent(), Ordering::Relaxed);
             self.was_changed.set(true);
         }
-    }
-
-    /// Notes that the store failed, and returns whether an outage begins with it.
-    pub(crate) fn store_failed(&self) -> bool {
-        self.store.failed(Instant::now())
-    }
-
-    /// Notes that the store answered, and returns whether an outage is over with it.
-    pub(crate) fn store_answered(&self) -> bool {
-        self.store.answered(Instant::now)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What rules of both kinds have: of rates, and of requests in flight.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use limiter_core::{Error, ErrorKind, Key, LimiterFuture};
 
@@ -145,7 +145,7 @@ impl Spec {
             if self.live.misconfiguration_logged.turn_on() {
                 log::misconfigured(self.name(), error);
             }
-        } else if self.live.store_failed() {
+        } else if self.live.store.failed(Instant::now()) {
             log::store_failed(self.name(), self.on_store_failure, error);
         }
         match follows {
@@ -158,7 +158,7 @@ impl Spec {
 
     /// Notes that the store returned a decision.
     pub(crate) fn store_decided(&self) {
-        if self.live.store_answered() {
+        if self.live.store.answered(Instant::now) {
             log::store_recovered(self.name());
         }
     }

@@ -13,7 +13,6 @@ use limiter_test::fake::Fake;
 use limiter_tower::{
     Answers, ClientIp, RateLimitLayer, Rule,
     key::{FixedKey, HeaderKey, KeyExtractor, MaybeKey},
-    refusal::GrpcStatus,
     rule::{Disclosure, OnStoreFailure},
 };
 use tonic::{Code, Status};
@@ -118,8 +117,7 @@ async fn the_response_to_http_clients_is_not_sent_to_grpc_clients() {
 
 #[tokio::test]
 async fn a_refusal_is_unavailable_by_choice() {
-    let layer =
-        layer(FixedKey::new("all")).answers(Answers::new().grpc_status(GrpcStatus::Unavailable));
+    let layer = layer(FixedKey::new("all")).answers(Answers::new().grpc_unavailable());
     let _ = call(&layer).await;
     let status = status(&layer).await;
     assert_eq!(status.code(), Code::Unavailable);

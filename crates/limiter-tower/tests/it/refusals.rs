@@ -9,7 +9,7 @@ use limiter_test::{deferred::Deferred, fake::Fake};
 use limiter_tower::{
     Answers, RateLimitLayer,
     key::{KeyExtractor, KeySource, MaybeKey, MissingKey, key_fn},
-    refusal::{Protocol, Reason, problem_json},
+    refusal::{Reason, problem_json},
     rule::OnStoreFailure,
 };
 use serde_json::{Value, json};
@@ -184,7 +184,6 @@ async fn a_closure_returns_any_response() {
             let decided = refusal.decisions().next().unwrap();
             let (limit, decision) = (decided.limit().unwrap(), decided.decision());
             assert!(matches!(refusal.reason(), Reason::Quota(_)));
-            assert_eq!(refusal.protocol(), Protocol::Http);
             let body = format!(
                 "{} {}: {} of {} left in {:?}, {}",
                 refusal.head().path(),
