@@ -110,7 +110,7 @@ impl PolicyDecision {
 
     /// Sets what the request was charged in the end.
     fn settle(&mut self, kept: u64) {
-        if self.decision.is_admitted() && has_state(&self.decision) {
+        if self.decision.is_admitted() && self.decision.source() != Source::FullTable {
             self.decision = self.plan.fields().settled(&self.decision, self.charged, kept);
             self.charged = kept;
         }
@@ -179,9 +179,8 @@ impl InFlightDecision {
 pub(crate) fn is_public(disclosure: Disclosure, is_shadow: bool, decision: &Decision) -> bool {
     disclosure == Disclosure::Full
         && !is_shadow
-        // A refusal by a full table has a wait.
-        && (has_state(decision)
-            || (!decision.is_admitted() && decision.source() == Source::FullTable))
+        // A full table admits without a state, and refuses with a wait.
+        && (decision.source() != Source::FullTable || !decision.is_admitted())
 }
 
 /// A decision that header fields report.
@@ -250,8 +249,3 @@ crate::head::extractor!(
     Decisions,
     "the request has no rate limit decisions: call `decisions` on a `RateLimitLayer` around this route"
 );
-
-/// Returns whether a decision was made by a key's state, which an admission has charged.
-fn has_state(decision: &Decision) -> bool {
-    decision.source() != Source::FullTable
-}

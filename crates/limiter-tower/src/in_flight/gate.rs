@@ -182,10 +182,6 @@ impl After for Holding {
         }
     }
 
-    fn undo(&self) {
-        // The permits are given back when this is dropped.
-    }
-
     fn ended(&mut self, cx: &mut Context<'_>) -> Option<Response<Bytes>> {
         let must_end = self.hold.as_mut()?.must_end(cx);
         let Answerer { config, request } = &**self.answers.as_ref().filter(|_| must_end)?;

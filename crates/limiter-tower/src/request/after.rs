@@ -1,8 +1,7 @@
 //! What is done around the inner service.
 
-use std::{iter, task::Context};
+use std::iter;
 
-use bytes::Bytes;
 use http::{Extensions, Response};
 use limiter_core::{Cost, Decision};
 
@@ -122,9 +121,5 @@ impl gate::After for After {
         if let Some(settling) = &self.settling {
             settling.charge.refund();
         }
-    }
-
-    fn ended(&mut self, _: &mut Context<'_>) -> Option<Response<Bytes>> {
-        None
     }
 }

@@ -32,7 +32,7 @@ pin_project! {
 
 pin_project! {
     #[project = StateProjection]
-    enum State<S, B, A, F, E> {
+    pub(super) enum State<S, B, A, F, E> {
         /// Waits for the decision. The service was not polled, because a ready one may hold a permit of an inner concurrency
         /// limit, or of a pool. `None` once the request is decided.
         Deciding { deciding: Deciding<A>, undecided: Option<(B, S)> },
@@ -50,42 +50,16 @@ pin_project! {
 }
 
 /// A request that is admitted.
-struct Readying<S, B, A> {
-    service: S,
-    request: Request<B>,
-    after: A,
-}
-
-impl<S, B, A: After> Readying<S, B, A> {
-    fn new(service: S, mut request: Request<B>, mut after: A) -> Self {
-        after.enter(request.extensions_mut());
-        Self { service, request, after }
-    }
+pub(super) struct Readying<S, B, A> {
+    pub(super) service: S,
+    pub(super) request: Request<B>,
+    pub(super) after: A,
 }
 
 impl<S: Service<Request<B>>, B, G: Gate> ResponseFuture<S, B, G> {
-    pub(super) const fn deciding(deciding: Deciding<G::After>, body: B, service: S) -> Self {
-        Self { state: State::Deciding { deciding, undecided: Some((body, service)) } }
-    }
-
-    /// `service` was polled, and is not ready. `after` has entered the request.
-    pub(super) fn readying(service: S, request: Request<B>, after: G::After) -> Self {
-        let readying = Some(Box::new(Readying { service, request, after }));
-        Self { state: State::Readying { readying } }
-    }
-
     #[inline]
-    pub(super) const fn calling(inner: S::Future, after: G::After) -> Self {
-        Self { state: State::Calling { inner, after } }
-    }
-
-    #[inline]
-    pub(super) const fn answered(response: Response<Bytes>) -> Self {
-        Self { state: State::Answered { response: Some(response) } }
-    }
-
-    pub(super) const fn failed(error: S::Error) -> Self {
-        Self { state: State::Failed { error: Some(error) } }
+    pub(super) const fn new(state: State<S, B, G::After, S::Future, S::Error>) -> Self {
+        Self { state }
     }
 }
 
@@ -106,9 +80,10 @@ where
                         (Verdict::Answer(response), _) => {
                             State::Answered { response: Some(response) }
                         }
-                        (Verdict::Forward(after), Some((body, service))) => {
-                            let request = Request::from_parts(parts, body);
-                            let readying = Readying::new(service, request, after);
+                        (Verdict::Forward(mut after), Some((body, service))) => {
+                            let mut request = Request::from_parts(parts, body);
+                            after.enter(request.extensions_mut());
+                            let readying = Readying { service, request, after };
                             State::Readying { readying: Some(Box::new(readying)) }
                         }
                         (Verdict::Forward(_), None) => State::Done,

@@ -60,9 +60,11 @@ pub trait After {
     /// Adds to the request's extensions what the handler may read.
     fn enter(&mut self, extensions: &mut Extensions);
 
-    /// Gives back what was taken, because the inner service has failed to become ready.
-    fn undo(&self);
+    /// Gives back what is not given back when this is dropped, because the inner service has failed to become ready.
+    fn undo(&self) {}
 
     /// Returns the answer in place of the inner service's, if the request must not go on.
-    fn ended(&mut self, cx: &mut Context<'_>) -> Option<Response<Bytes>>;
+    fn ended(&mut self, _: &mut Context<'_>) -> Option<Response<Bytes>> {
+        None
+    }
 }

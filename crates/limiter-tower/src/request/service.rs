@@ -9,7 +9,7 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use super::{
-    future::ResponseFuture,
+    future::{Readying, ResponseFuture, State},
     gate::{After, Gate, Respond, Verdict},
 };
 use crate::head::Head;
@@ -69,7 +69,10 @@ where
             Poll::Ready((parts, verdict)) => {
                 self.proceed(verdict, Request::from_parts(parts, body))
             }
-            Poll::Pending => ResponseFuture::deciding(deciding, body, self.inner.clone()),
+            Poll::Pending => {
+                let undecided = Some((body, self.inner.clone()));
+                ResponseFuture::new(State::Deciding { deciding, undecided })
+            }
         }
     }
 }
@@ -88,21 +91,25 @@ impl<S, G> Limited<S, G> {
     {
         let mut after = match verdict {
             Verdict::Forward(after) => after,
-            Verdict::Answer(response) => return ResponseFuture::answered(response),
+            Verdict::Answer(response) => {
+                return ResponseFuture::new(State::Answered { response: Some(response) });
+            }
         };
         after.enter(request.extensions_mut());
-        match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => ResponseFuture::calling(self.inner.call(request), after),
+        let ready = self.inner.poll_ready(&mut Context::from_waker(Waker::noop()));
+        ResponseFuture::new(match ready {
+            Poll::Ready(Ok(())) => State::Calling { inner: self.inner.call(request), after },
             Poll::Ready(Err(error)) => {
                 after.undo();
-                ResponseFuture::failed(error)
+                State::Failed { error: Some(error) }
             }
             // The service that was polled goes with the request, and a clone stays.
             Poll::Pending => {
                 let clone = self.inner.clone();
                 let service = mem::replace(&mut self.inner, clone);
-                ResponseFuture::readying(service, request, after)
+                let readying = Readying { service, request, after };
+                State::Readying { readying: Some(Box::new(readying)) }
             }
-        }
+        })
     }
 }

@@ -68,12 +68,9 @@ const NO_PEER: &str = concat!(
 /// Returns the peer's address.
 #[inline]
 pub(super) fn find(extensions: &Extensions) -> Result<&SocketAddr, MissingKey> {
-    let peer = inserted(extensions).or_else(|| axum(extensions)).or_else(|| tonic(extensions));
+    let inserted = extensions.get().map(|PeerAddr(peer)| peer);
+    let peer = inserted.or_else(|| axum(extensions)).or_else(|| tonic(extensions));
     peer.ok_or_else(|| MissingKey::server(NO_PEER))
-}
-
-fn inserted(extensions: &Extensions) -> Option<&SocketAddr> {
-    extensions.get().map(|PeerAddr(peer)| peer)
 }
 
 #[cfg(feature = "axum")]
