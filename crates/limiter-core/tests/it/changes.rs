@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
+use limiter_core::{Algorithm, Clock, Cost, MemoryLimiter, Policy, Quota, Timestamp};
 use limiter_test::subject::{Bare, Operations, Subject};
 
-use crate::wall_clock::WallClock;
-
-type Limiter = MemoryLimiter<ManualClock>;
+use crate::{Memory, limiter, limiter_of, wall_clock::WallClock};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -15,13 +13,7 @@ fn parse(name: &str, text: &str) -> Policy {
     Policy::parse(name, text).unwrap()
 }
 
-fn limiter(text: &str) -> (Limiter, ManualClock) {
-    let clock = ManualClock::new();
-    let builder = MemoryLimiter::builder(parse("test", text)).capacity(8).clock(clock.clone());
-    (builder.build().unwrap(), clock)
-}
-
-fn with(limiter: &Limiter, name: &str, text: &str) -> Limiter {
+fn with(limiter: &Memory, name: &str, text: &str) -> Memory {
     limiter.with_policy(&parse(name, text)).unwrap()
 }
 
@@ -69,9 +61,8 @@ fn both(name: &str, limits: [(&str, &str); 2]) -> Policy {
 /// changed places, and 100 more permits were admitted at once.
 #[test]
 fn a_limit_keeps_its_debt_whichever_window_is_shorter() {
-    let clock = ManualClock::new();
     let policy = both("test", [("x", "100/s"), ("y", "100/h")]);
-    let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
+    let (limiter, clock) = limiter_of(policy, |builder| builder);
     assert!(limiter.check_n("key", Cost::of(100)).is_admitted());
     clock.advance(SECOND);
     let slower = both("test", [("x", "1000/2h"), ("y", "100/h")]);
@@ -107,11 +98,8 @@ fn several_limits_take_turns_with_limits_of_the_same_names() {
 /// clock: made at 100 s and asked at 30 s, 1/min waited 20 s instead of 30.
 #[test]
 fn aligned_windows_end_by_the_clock_wherever_it_started() {
-    let clock = ManualClock::new();
+    let (limiter, clock) = limiter("1/min by aligned-window");
     clock.set(seconds(100));
-    let policy = parse("test", "1/min by aligned-window");
-    let builder = MemoryLimiter::builder(policy).clock(clock.clone());
-    let limiter = builder.build().unwrap();
     for (now, left) in [(30, 30), (100, 20), (1_700_000_017, 23)] {
         clock.set(seconds(now));
         limiter.reset("key");

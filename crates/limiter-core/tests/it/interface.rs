@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use crate::policy;
 use allocation_counter::measure;
 use futures::executor::block_on;
 use limiter_core::{
@@ -18,10 +19,6 @@ use limiter_core::{
 fn memory(policy: Policy) -> (Arc<dyn WaitingLimiter>, ManualClock) {
     let clock = ManualClock::new();
     (Arc::new(MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap()), clock)
-}
-
-fn policy(text: &str) -> Policy {
-    Policy::parse("test", text).unwrap()
 }
 
 /// Returns an answer that is ready.

@@ -7,21 +7,11 @@ use std::{
     time::Duration,
 };
 
+use crate::{limiter_of, policy};
 use limiter_core::{
     Block, Blocks, Builder, Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Reservation,
     Store, SystemClock, Timestamp,
 };
-
-fn limiter(capacity: usize) -> (MemoryLimiter<ManualClock>, ManualClock) {
-    limiter_of("2/min", capacity)
-}
-
-fn limiter_of(policy: &str, capacity: usize) -> (MemoryLimiter<ManualClock>, ManualClock) {
-    let clock = ManualClock::new();
-    let policy = Policy::parse("test", policy).unwrap();
-    let limiter = MemoryLimiter::builder(policy).capacity(capacity).clock(clock.clone());
-    (limiter.build().unwrap(), clock)
-}
 
 #[test]
 fn an_invalid_capacity_is_refused() {
@@ -41,7 +31,8 @@ fn an_invalid_capacity_is_refused() {
 /// Once a flood of fresh keys took a thousand times the memory that its entries need.
 #[test]
 fn a_flood_of_fresh_keys_on_a_log_takes_no_more_memory() {
-    let (limiter, clock) = limiter_of("1000/h by sliding-log", 1_000);
+    let (limiter, clock) =
+        limiter_of(policy("1000/h by sliding-log"), |builder| builder.capacity(1_000));
     let flood = |keys: std::ops::Range<u64>| {
         let allocations = allocation_counter::measure(|| {
             for key in keys {
@@ -60,7 +51,8 @@ fn a_flood_of_fresh_keys_on_a_log_takes_no_more_memory() {
 /// A preview copied the state of its key under the lock: 16 MB for a log of 1,000,000 permits.
 #[test]
 fn a_preview_of_a_long_log_copies_nothing() {
-    let (limiter, clock) = limiter_of("10000/h by sliding-log", 1_000);
+    let (limiter, clock) =
+        limiter_of(policy("10000/h by sliding-log"), |builder| builder.capacity(1_000));
     let preview = |cost| limiter.preview(&"key".into(), cost).unwrap();
     for _ in 0..9_999 {
         assert!(limiter.check("key").is_admitted());
@@ -82,7 +74,7 @@ fn a_receipt_keeps_no_limiter_in_memory() {
     for policy in ["10/min", "10/min by fixed-window", "10/min by sliding-log"] {
         let mut receipt = None;
         let allocations = allocation_counter::measure(|| {
-            let limiter = MemoryLimiter::new(Policy::parse("test", policy).unwrap());
+            let limiter = MemoryLimiter::new(crate::policy(policy));
             receipt = limiter.reserve("key", Cost::ONE, Duration::ZERO).into_receipt();
         });
         let bytes = allocations.bytes_current;
@@ -98,7 +90,7 @@ fn a_receipt_keeps_no_limiter_in_memory() {
 fn a_reservation_and_a_step_back_cost_no_other_key_anything() {
     for policy in ["1/s", "1/s by fixed-window", "1/s by sliding-log"] {
         for round in 0..20 {
-            let (limiter, clock) = limiter_of(policy, 8);
+            let (limiter, clock) = limiter_of(crate::policy(policy), |builder| builder.capacity(8));
             clock.set(Timestamp::from_nanos(10_000_000_000_000));
             for _ in 0..50 {
                 let _ = limiter.reserve("far", Cost::ONE, Duration::from_secs(3_600));
@@ -115,7 +107,7 @@ fn a_reservation_and_a_step_back_cost_no_other_key_anything() {
 
 #[test]
 fn the_end_of_time_admits_no_more_than_the_burst() {
-    let (limiter, clock) = limiter(64);
+    let (limiter, clock) = limiter_of(policy("2/min"), |builder| builder.capacity(64));
     clock.set(Timestamp::MAX);
     assert!(limiter.check_n("key", Cost::of(2)).is_admitted());
     assert!(!limiter.check("key").is_admitted());
@@ -147,7 +139,7 @@ fn the_system_clock_agrees_with_the_operating_system() {
 #[test]
 fn a_waiter_that_is_late_lowers_no_debt_of_another_key() {
     for policy in ["1/s", "1/s by sliding-log"] {
-        let (limiter, clock) = limiter_of(policy, 1);
+        let (limiter, clock) = limiter_of(crate::policy(policy), |builder| builder.capacity(1));
         assert!(limiter.check("late").is_admitted());
         let mut waiter = limiter.acquire("late", Cost::ONE, None);
         let poll = |waiter: &mut Pin<Box<dyn Future<Output = Reservation> + Send>>| {
@@ -168,7 +160,7 @@ fn a_waiter_that_is_late_lowers_no_debt_of_another_key() {
 /// A peek or a refusal of a new key took a slot, and left later keys without one.
 #[test]
 fn a_peek_of_a_new_key_takes_no_slot() {
-    let (limiter, _) = limiter_of("2/h by fixed-window", 8);
+    let (limiter, _) = limiter_of(policy("2/h by fixed-window"), |builder| builder.capacity(8));
     for key in 0..15_u64 {
         assert!(limiter.check(key).is_admitted());
     }

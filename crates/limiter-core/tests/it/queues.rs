@@ -3,15 +3,11 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Timestamp};
+use limiter_core::{Algorithm, Clock, Cost, Policy, Quota, Timestamp};
+
+use crate::limiter_of;
 
 const HOUR: Duration = Duration::from_secs(3_600);
-
-fn limiter(policy: Policy) -> (MemoryLimiter<ManualClock>, ManualClock) {
-    let clock = ManualClock::new();
-    let limiter = MemoryLimiter::builder(policy).capacity(8).clock(clock.clone()).build();
-    (limiter.unwrap(), clock)
-}
 
 /// The depth was rounded to nanoseconds and each permit to a quarter of one, so the last place was lost: 3/s
 /// with depth 10 held 9, and 7/s with depth 1 none.
@@ -27,7 +23,9 @@ fn a_queue_holds_as_many_as_it_is_deep() {
         for burst in [1, 3] {
             let queue = Algorithm::LeakyQueue { depth };
             let quota = quota.with_burst(burst);
-            let (limiter, _) = limiter(Policy::new("queue", queue, quota).unwrap());
+            let (limiter, _) = limiter_of(Policy::new("queue", queue, quota).unwrap(), |builder| {
+                builder.capacity(8)
+            });
             let held = (0..burst + depth + 2)
                 .filter(|_| limiter.reserve("key", Cost::ONE, HOUR).is_admitted())
                 .count();
@@ -39,7 +37,8 @@ fn a_queue_holds_as_many_as_it_is_deep() {
 /// Without a horizon of its own, a quota promises as many permits as its burst.
 #[test]
 fn as_many_are_promised_as_a_burst_has() {
-    let (limiter, _) = limiter(Policy::gcra("test", Quota::per_hour(70)));
+    let (limiter, _) =
+        limiter_of(Policy::gcra("test", Quota::per_hour(70)), |builder| builder.capacity(8));
     let held = (0..200).filter(|_| limiter.reserve("key", Cost::ONE, 2 * HOUR).is_admitted());
     assert_eq!(held.count(), 140);
 }
@@ -48,7 +47,8 @@ fn as_many_are_promised_as_a_burst_has() {
 /// hours 24,000 permits were used of 23,002.
 #[test]
 fn a_burst_that_is_charged_in_any_case_is_charged_whole() {
-    let (limiter, clock) = limiter(Policy::gcra("test", Quota::per_hour(1_001)));
+    let (limiter, clock) =
+        limiter_of(Policy::gcra("test", Quota::per_hour(1_001)), |builder| builder.capacity(8));
     let start = clock.now();
     let mut used = 0;
     while clock.now() < start.saturating_add(23 * HOUR) {

@@ -3,30 +3,14 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, ManualClock, MemoryLimiter, Policy, Quota, Receipt, Timestamp};
+use crate::{Memory, limiter};
+use limiter_core::{Cost, Receipt, Timestamp};
 
-type Limiter = MemoryLimiter<ManualClock>;
-
-fn limiter(policy: &str) -> (Limiter, ManualClock) {
-    let clock = ManualClock::new();
-    let limiter = MemoryLimiter::builder(parse(policy)).capacity(8).clock(clock.clone());
-    (limiter.build().unwrap(), clock)
-}
-
-/// Returns the policy of a limit, or of several that are separated by ` and `.
-fn parse(text: &str) -> Policy {
-    if !text.contains(" and ") {
-        return Policy::parse("test", text).unwrap();
-    }
-    let limits = text.split(" and ").map(|limit| Policy::parse(limit, limit).unwrap());
-    Policy::all_of("test", limits).unwrap()
-}
-
-fn take(limiter: &Limiter, permits: u64) -> Option<Receipt> {
+fn take(limiter: &Memory, permits: u64) -> Option<Receipt> {
     take_of(limiter, "key", permits)
 }
 
-fn take_of(limiter: &Limiter, key: &str, permits: u64) -> Option<Receipt> {
+fn take_of(limiter: &Memory, key: &str, permits: u64) -> Option<Receipt> {
     limiter.reserve(key, Cost::of(permits), Duration::ZERO).into_receipt()
 }
 
@@ -81,9 +65,7 @@ fn a_receipt_from_before_a_debt_was_replaced_gives_back_nothing() {
         "10/s and 20/min",
     ] {
         for made in [199_950, 200_000] {
-            let clock = ManualClock::new();
-            let builder = MemoryLimiter::builder(parse(policy)).capacity(8).clock(clock.clone());
-            let limiter = builder.build().unwrap();
+            let (limiter, clock) = limiter(policy);
             let at = |millis: u64| clock.set(Timestamp::from_nanos(millis * 1_000_000));
             at(made);
             if policy.contains("aligned") {
@@ -134,7 +116,7 @@ fn a_long_call_gets_back_what_would_not_have_drained() {
 fn a_refund_through_one_handle_counts_for_the_other() {
     for algorithm in ["gcra", "fixed-window", "sliding-counter", "sliding-log"] {
         let (free, _) = limiter(&format!("1000/h by {algorithm}"));
-        let premium = parse(&format!("10000/h by {algorithm}"));
+        let premium = crate::policy(&format!("10000/h by {algorithm}"));
         let premium = free.with_policy(&premium).unwrap();
         for _ in 0..2 {
             let receipt = take(&premium, 600).unwrap();
@@ -155,7 +137,7 @@ fn a_receipt_gives_back_its_permits_also_after_another_quota_has_charged() {
         ("10/s by sliding-log", "20/2s by sliding-log"),
     ] {
         let (limiter, _) = limiter(policy);
-        let other = limiter.with_policy(&parse(other)).unwrap();
+        let other = limiter.with_policy(&crate::policy(other)).unwrap();
         let [first, second] = [(); 2].map(|()| take(&limiter, 2).unwrap());
         assert!(take(&other, 1).is_some());
         assert_eq!(limiter.refund(first), 2, "{policy}");
@@ -233,9 +215,7 @@ fn debug_of_a_receipt_prints_no_hash() {
 
 #[test]
 fn a_refund_that_gives_back_nothing_forgets_no_window() {
-    let clock = ManualClock::new();
-    let policy = Policy::fixed_window("test", Quota::per_minute(10));
-    let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
+    let (limiter, clock) = limiter("10/min by fixed-window");
     let receipt = limiter.reserve("key", Cost::of(10), Duration::ZERO).into_receipt().unwrap();
     clock.advance(61 * SECOND);
     assert_eq!(limiter.refund(receipt), 0);

@@ -79,6 +79,13 @@ impl Crowd {
         index
     }
 
+    /// Adds so many tasks, each for a permit of the key `key`.
+    fn join_for(&mut self, limiter: &Keyed, tasks: usize) {
+        for _ in 0..tasks {
+            self.join(limiter.acquire("key", Cost::ONE, None));
+        }
+    }
+
     /// Drops a task's future.
     fn leave(&mut self, index: usize) {
         self.tasks[index].acquire = None;
@@ -154,16 +161,12 @@ fn now(clock: &ManualClock) -> Duration {
 }
 
 fn keyed(policy: Policy) -> (Keyed, ManualClock) {
-    let clock = ManualClock::new();
-    let limiter = MemoryLimiter::builder(policy).capacity(64).clock(clock.clone()).build();
-    (limiter.unwrap(), clock)
+    crate::limiter_of(policy, |builder| builder.capacity(64))
 }
 
 /// Returns a limiter with room for one key.
 fn single(policy: Policy) -> (Keyed, ManualClock) {
-    let clock = ManualClock::new();
-    let limiter = MemoryLimiter::builder(policy).capacity(1).clock(clock.clone()).build();
-    (limiter.unwrap(), clock)
+    crate::limiter_of(policy, |builder| builder.capacity(1))
 }
 
 /// Permits evenly, one at a time, at a rate per second.

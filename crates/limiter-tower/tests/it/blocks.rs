@@ -1,7 +1,6 @@
 //! Keys that are blocked after refusals, or after responses that a closure chooses.
 
 use std::{
-    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -9,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderName, Request, Response, StatusCode};
+use http::HeaderName;
 use limiter_core::{Block, ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{
     Answers, ClientIp, RateLimitLayer, Rule,
@@ -21,8 +20,8 @@ use limiter_tower::{
 use tower::{Layer, service_fn};
 
 use crate::{
-    Body, header, hello, limiter_of, poll_once, request_from, send, statuses, store::Store, text,
-    with,
+    header, hello, limiter_of, named, poll_once, request_for, request_from, send, statuses,
+    store::Store, text,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -33,18 +32,6 @@ fn block() -> Block {
 
 fn limiter(name: &'static str, permits: u64) -> (MemoryLimiter<ManualClock>, ManualClock) {
     limiter_of(Policy::gcra(name, Quota::per_minute(permits)))
-}
-
-/// The inner service: responds with the status that the request names.
-async fn named(request: Request<Body>) -> Result<Response<Body>, Infallible> {
-    let status = request.headers().get("x-status").and_then(|it| it.to_str().ok()?.parse().ok());
-    let mut response = Response::new(Body::default());
-    *response.status_mut() = status.unwrap_or(StatusCode::OK);
-    Ok(response)
-}
-
-fn request_for(status: u16) -> Request<Body> {
-    with(request_from("192.0.2.1"), "x-status", &status.to_string())
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::{
-    Body, Memory, for_all, header, hello, hourly, layer_of, limiter_of, poll_once, request_from,
-    send, sent, statuses, with,
+    Body, Memory, for_all, header, hello, hourly, layer_of, limiter_of, named, poll_once,
+    request_for, request_from, send, sent, statuses,
 };
 
 const LIMIT: u64 = 3;
@@ -29,23 +29,14 @@ fn failures(response: ResponseHead<'_>) -> Option<Cost> {
     (!response.status.is_success()).then_some(Cost::ONE)
 }
 
-async fn respond(request: Request<Body>) -> Result<Response<Body>, Infallible> {
-    let status = if request.headers().contains_key("wrong") { 401 } else { 200 };
-    Ok(Response::builder().status(status).body(Body::default()).unwrap())
-}
-
-fn wrong() -> Request<Body> {
-    with(request_from("192.0.2.1"), "wrong", "yes")
-}
-
 #[tokio::test]
 async fn it_asks_before_and_charges_by_the_outcome() {
     let limiter = login();
     let service = layer_of([for_all(limiter.clone()).charge_after(failures)]);
-    let service = service.layer(service_fn(respond));
+    let service = service.layer(service_fn(named));
     assert_eq!(statuses(&service, 20).await, [200; 20]);
     assert_eq!(used(&limiter), 0);
-    let wrong = (0..5).map(|_| wrong());
+    let wrong = vec![request_for(401); 5];
     assert_eq!(sent(&service, wrong).await, [401, 401, 401, 429, 429]);
     assert_eq!(used(&limiter), LIMIT);
     // Those that would be free are refused as well.
@@ -77,14 +68,14 @@ async fn the_overshoot_is_what_is_in_flight() {
         let gate = Arc::clone(&closed);
         async move {
             drop(gate.acquire().await.unwrap());
-            respond(request).await
+            named(request).await
         }
     }));
     // Two of three permits are used, and all requests in flight find the last one.
     drop(for_all(limiter.clone()).check("all").cost(Cost::of(2)).await.unwrap());
     let mut calls = Vec::new();
     for _ in 0..IN_FLIGHT {
-        let mut call = Box::pin(service.ready().await.unwrap().call(wrong()));
+        let mut call = Box::pin(service.ready().await.unwrap().call(request_for(401)));
         assert!(poll_once(call.as_mut()).is_none());
         calls.push(call);
     }
@@ -96,7 +87,7 @@ async fn the_overshoot_is_what_is_in_flight() {
     }
     // The last of those in flight fits, the others are beyond the limit.
     assert_eq!(admitted, LIMIT + IN_FLIGHT - 1);
-    let refused = send(&service, wrong()).await;
+    let refused = send(&service, request_for(401)).await;
     assert_eq!(refused.status(), 429);
     // The overshoot is a debt, which recovers at one permit in 20 minutes.
     let wait = (admitted + 1 - LIMIT) * 1_200;
@@ -107,15 +98,15 @@ async fn the_overshoot_is_what_is_in_flight() {
 async fn the_fields_and_decisions_report_the_state_after_the_charge() {
     let limiter = login();
     let rule = for_all(limiter.clone()).charge_after(failures);
-    let service = layer_of([rule.clone()]).layer(service_fn(respond));
+    let service = layer_of([rule.clone()]).layer(service_fn(named));
     let free = || request_from("192.0.2.1");
     for (request, fields) in [
         (free(), "\"login\";r=3;t=3600"),
-        (wrong(), "\"login\";r=2;t=2400"),
+        (request_for(401), "\"login\";r=2;t=2400"),
         (free(), "\"login\";r=2;t=2400"),
-        (wrong(), "\"login\";r=1;t=1200"),
-        (wrong(), "\"login\";r=0;t=1200"),
-        (wrong(), "\"login\";r=0;t=1200"),
+        (request_for(401), "\"login\";r=1;t=1200"),
+        (request_for(401), "\"login\";r=0;t=1200"),
+        (request_for(401), "\"login\";r=0;t=1200"),
     ] {
         let response = send(&service, request).await;
         assert_eq!(header(response.headers(), "ratelimit"), Some(fields));
@@ -146,16 +137,16 @@ async fn without_a_response_nothing_is_charged() {
 async fn a_store_is_asked_and_charged_too_and_counts_what_it_lost() {
     let store = Deferred::new(login());
     let rule = for_all(store.clone()).charge_after(failures);
-    let service = layer_of([rule.clone()]).layer(service_fn(respond));
+    let service = layer_of([rule.clone()]).layer(service_fn(named));
     let all = "all".into();
     for charged in 1..=2 {
-        assert_eq!(send(&service, wrong()).await.status(), 401);
+        assert_eq!(send(&service, request_for(401)).await.status(), 401);
         while rule.peek(&all).await.unwrap().used() < charged {
             tokio::task::yield_now().await;
         }
     }
     assert_eq!((statuses(&service, 1).await, rule.unsent()), (vec![200], 0));
-    assert_eq!(send(&service, wrong()).await.status(), 401);
+    assert_eq!(send(&service, request_for(401)).await.status(), 401);
     store.set_failing(true);
     while rule.unsent() == 0 {
         tokio::task::yield_now().await;
@@ -188,15 +179,15 @@ async fn under_a_window_the_fields_announce_its_end() {
     ] {
         let (limiter, clock) = limiter_of(Policy::parse("failures", limit).unwrap());
         let service = layer_of([for_all(limiter).charge_after(failures)]);
-        let service = service.layer(service_fn(respond));
-        let charged = send(&service, wrong()).await;
+        let service = service.layer(service_fn(named));
+        let charged = send(&service, request_for(401)).await;
         let announced = header(charged.headers(), "ratelimit").unwrap();
         let seconds: u64 = announced.split_once(";t=").unwrap().1.parse().unwrap();
         assert!(announced.starts_with(r#""failures";r=0;t="#), "{limit}: {announced}");
-        let refused = send(&service, wrong()).await;
+        let refused = send(&service, request_for(401)).await;
         let wait = header(refused.headers(), "retry-after").unwrap().parse().unwrap();
         assert!((3_600..=2 * 3_600).contains(&seconds) && seconds >= wait, "{limit}: {announced}");
         clock.advance(std::time::Duration::from_secs(seconds));
-        assert_eq!(send(&service, wrong()).await.status(), 401, "{limit}");
+        assert_eq!(send(&service, request_for(401)).await.status(), 401, "{limit}");
     }
 }

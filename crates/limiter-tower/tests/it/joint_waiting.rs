@@ -11,11 +11,11 @@ use limiter_tower::{
     observe::Decisions,
     rule::{Mode, OnStoreFailure, Strike, Wait},
 };
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
-    Body, by_address, for_all, header, hello, layer_of, limiter_of, poll_once, request_from, send,
-    store::Store,
+    Body, Served, by_address, for_all, header, hello, layer_of, limiter_of, poll_once,
+    request_from, send, store::Store,
 };
 
 const ONE_SECOND: Duration = Duration::from_secs(1);
@@ -41,16 +41,7 @@ fn used(waiting: &Memory, global: &Memory) -> (u64, u64) {
 }
 
 /// Sends a request, and polls it once.
-async fn start<S>(service: &S) -> Call
-where
-    S: Service<
-            http::Request<Body>,
-            Response = Response<Body>,
-            Error = std::convert::Infallible,
-            Future: 'static,
-        > + Clone
-        + 'static,
-{
+async fn start(service: &(impl Served<Future: 'static> + 'static)) -> Call {
     let mut call: Call = Box::pin(service.clone().oneshot(request_from("192.0.2.1")));
     assert!(poll_once(call.as_mut()).is_none());
     call

@@ -119,6 +119,19 @@ fn request_from(address: &str) -> Request<Body> {
     request
 }
 
+/// Another inner service: responds with the status that a request has in its field `x-status`, or with 200.
+async fn named(request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    let status = request.headers().get("x-status").and_then(|it| it.to_str().ok()?.parse().ok());
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = status.unwrap_or(http::StatusCode::OK);
+    Ok(response)
+}
+
+/// Returns a request that the service [`named`] answers with this status.
+fn request_for(status: u16) -> Request<Body> {
+    with(request_from("192.0.2.1"), "x-status", &status.to_string())
+}
+
 /// Returns a request for a path.
 fn request_to(path: &str) -> Request<Body> {
     let mut request = request_from("192.0.2.1");
@@ -139,27 +152,29 @@ fn grpc_call() -> Request<Body> {
     request
 }
 
-/// Sends one request as a client would: once the service is ready.
-async fn send<S>(service: &S, request: Request<Body>) -> Response<Body>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
+/// What tests send requests to.
+trait Served: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone {}
+
+impl<S> Served for S where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone
 {
+}
+
+/// Sends one request as a client would: once the service is ready.
+async fn send(service: &impl Served, request: Request<Body>) -> Response<Body> {
     service.clone().oneshot(request).await.unwrap()
 }
 
 /// Sends requests one after another from one address, and returns their status codes.
-async fn statuses<S>(service: &S, count: usize) -> Vec<u16>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
-{
+async fn statuses(service: &impl Served, count: usize) -> Vec<u16> {
     sent(service, (0..count).map(|_| request_from("192.0.2.1"))).await
 }
 
 /// Sends requests one after another, and returns their status codes.
-async fn sent<S>(service: &S, requests: impl IntoIterator<Item = Request<Body>>) -> Vec<u16>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
-{
+async fn sent(
+    service: &impl Served,
+    requests: impl IntoIterator<Item = Request<Body>>,
+) -> Vec<u16> {
     let mut statuses = Vec::new();
     for request in requests {
         statuses.push(send(service, request).await.status().as_u16());
@@ -209,12 +224,7 @@ fn poll_once<F: Future + ?Sized>(future: std::pin::Pin<&mut F>) -> Option<F::Out
 type Limited<S> = limiter_tower::service::Limited<S, Rates<SameBody>>;
 
 /// Returns a service behind two layers, without the inner layer's body.
-fn nested(
-    inner: RateLimitLayer,
-    outer: RateLimitLayer,
-) -> Limited<
-    impl Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone,
-> {
+fn nested(inner: RateLimitLayer, outer: RateLimitLayer) -> Limited<impl Served<Future: Send>> {
     let inner = inner.layer(service_fn(hello));
     outer.layer(service_fn(move |request| {
         let inner = inner.clone();

@@ -1,16 +1,15 @@
 //! The parameters of `RateLimit` that are proposed for the next draft: `a`, `w` and `c`.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
-use http::{Request, Response};
 use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Usage};
 use limiter_test::fake::Fake;
 use limiter_tower::{Answers, RateLimitLayer, Rule, headers::Headers, rule::Keep};
 use tower::{Layer, service_fn};
 
 use crate::{
-    Body, by_address, for_all, header, hello, layer_of, limiter, limiter_of, request_from, send,
-    with,
+    by_address, for_all, header, hello, layer_of, limiter, limiter_of, named, request_for,
+    request_from, send, with,
 };
 
 /// Returns `RateLimit` of the response to a request of this cost.
@@ -54,11 +53,6 @@ async fn the_policy_is_that_of_the_present_draft() {
     assert_eq!(policies, ["\"default\";q=10;w=60;limiter-burst=5"; 2]);
 }
 
-async fn status(request: Request<Body>) -> Result<Response<Body>, Infallible> {
-    let status = if request.headers().contains_key("wrong") { 401 } else { 200 };
-    Ok(Response::builder().status(status).body(Body::default()).unwrap())
-}
-
 #[tokio::test]
 async fn a_settled_charge_is_the_cost() {
     let rule = || for_all(limiter_of(Policy::gcra("login", Quota::per_minute(10))).0);
@@ -72,12 +66,9 @@ async fn a_settled_charge_is_the_cost() {
     {
         let service = layer_of([rule])
             .answers(Answers::new().headers(Headers::RateLimitNext))
-            .layer(service_fn(status));
+            .layer(service_fn(named));
         for (is_wrong, expected) in [(false, right), (true, wrong)] {
-            let mut request = request_from("192.0.2.1");
-            if is_wrong {
-                request = with(request, "wrong", "yes");
-            }
+            let request = request_for(if is_wrong { 401 } else { 200 });
             let response = send(&service, request).await;
             let expected = format!("\"login\";{expected}");
             assert_eq!(header(response.headers(), "ratelimit"), Some(&*expected));

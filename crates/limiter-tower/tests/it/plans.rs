@@ -1,9 +1,9 @@
 //! The policy of each request.
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
 use axum::{Router, extract::MatchedPath, routing::get};
-use http::{Method, Request, Response};
+use http::{Method, Request};
 use limiter_core::{ErrorKind, Policy, Quota};
 use limiter_tower::{
     Rule,
@@ -11,11 +11,11 @@ use limiter_tower::{
     observe::Decisions,
     plan::{Plan, Plans},
 };
-use tower::{Layer, Service, service_fn};
+use tower::{Layer, service_fn};
 
 use crate::{
-    Body, Memory, by_address, for_all, header, hello, hourly, layer_of, request_from, routed, send,
-    sent, statuses, with,
+    Body, Memory, Served, by_address, for_all, header, hello, hourly, layer_of, request_from,
+    routed, send, sent, statuses, with,
 };
 
 /// An authentication layer would insert it.
@@ -40,10 +40,7 @@ fn plans() -> (Memory, Plans) {
 }
 
 /// Returns a service of a rule whose plan is that of the tier, or else this one, and the rule.
-fn by_tier(
-    otherwise: &str,
-) -> (Rule, Plans, impl Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone)
-{
+fn by_tier(otherwise: &str) -> (Rule, Plans, impl Served) {
     let (limiter, plans) = plans();
     let select = plans.by_extension(|tier: &Tier| tier.0, otherwise).unwrap();
     let rule = by_address(limiter).plan(select);

@@ -20,8 +20,8 @@ use limiter_tower::{
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{
-    Body, Memory, by_address, for_all, header, hourly, layer_of, limiter_of, request_from, send,
-    statuses, with,
+    Body, Memory, by_address, for_all, header, hourly, layer_of, limiter_of, named, request_for,
+    request_from, send, statuses,
 };
 
 const TEN: Cost = Cost::of(10);
@@ -45,11 +45,6 @@ fn used(limiter: &Memory) -> u64 {
 /// Keeps the charge of failures only.
 fn failures(response: ResponseHead<'_>) -> Keep {
     if response.status.is_success() { Keep::None } else { Keep::All }
-}
-
-/// Responds with 401 to a wrong password.
-async fn login(request: Request<Body>) -> Result<Response<Body>, Infallible> {
-    respond(if request.headers().contains_key("wrong") { 401 } else { 200 }).await
 }
 
 async fn respond(status: u16) -> Result<Response<Body>, Infallible> {
@@ -161,12 +156,9 @@ async fn the_fields_are_those_after_the_settlement() {
         ("5/min by fixed-window", ["5;t=1", "4;t=60", "4;t=60"]),
     ] {
         let (limiter, _) = limiter_of(Policy::parse("login", quota).unwrap());
-        let service = layer_of([for_all(limiter).settle(failures)]).layer(service_fn(login));
+        let service = layer_of([for_all(limiter).settle(failures)]).layer(service_fn(named));
         for (is_wrong, fields) in [false, true, false].into_iter().zip(expected) {
-            let mut request = request_from("192.0.2.1");
-            if is_wrong {
-                request = with(request, "wrong", "yes");
-            }
+            let request = request_for(if is_wrong { 401 } else { 200 });
             let response = send(&service, request).await;
             let expected = format!("\"login\";r={fields}");
             assert_eq!(header(response.headers(), "ratelimit"), Some(&*expected), "{quota}");

@@ -6,7 +6,7 @@ use std::{
 };
 
 use http::{HeaderName, Request};
-use limiter_core::{Algorithm, Block, InFlight, ManualClock, MemoryLimiter, Policy, Quota, Slots};
+use limiter_core::{Algorithm, Block, InFlight, Policy, Quota, Slots};
 use limiter_redis::{
     CallError, RedisInFlight, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
 };
@@ -18,11 +18,7 @@ use limiter_tower::{
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{Body, by_address, hello, layer_of, limiter_of, request_from, send};
-
-fn gcra(name: &str) -> MemoryLimiter<ManualClock> {
-    limiter_of(Policy::gcra(name, Quota::per_hour(9))).0
-}
+use crate::{Body, by_address, hello, hourly, layer_of, limiter_of, request_from, send};
 
 fn header(name: &'static str) -> impl MaybeKey + use<> {
     HeaderKey::new(HeaderName::from_static(name)).assume_verified()
@@ -44,7 +40,7 @@ fn with<'h>(fields: impl IntoIterator<Item = &'h &'static str>) -> Request<Body>
 /// A real file of limits has 17, of which a request meets a few.
 #[tokio::test]
 async fn a_list_may_be_longer_than_a_decision() {
-    let rules = TENANTS.map(|name| Rule::new(gcra(name), header(name).or_skip()));
+    let rules = TENANTS.map(|name| Rule::new(hourly(name, 9), header(name).or_skip()));
     let service = layer_of(rules.clone()).layer(service_fn(hello));
     assert_eq!(send(&service, with(&TENANTS[..16])).await.status(), 200);
     // One that meets more is at fault of the server, and charged by none.
@@ -58,14 +54,14 @@ async fn a_list_may_be_longer_than_a_decision() {
 /// Header fields would have two members of one name.
 #[tokio::test]
 async fn a_plan_with_the_name_of_another_rule_is_not_asked() {
-    let limiter = gcra("tenant");
+    let limiter = hourly("tenant", 9);
     let base = Plan::new(limiter.clone());
     let plan = |name: &str| base.with_policy(&Policy::gcra(name, Quota::per_hour(9))).unwrap();
     let (acme, address) = (plan("acme"), plan("address"));
     let tenant = Rule::new(limiter.clone(), header("x-0").or_skip()).plan(move |head| {
         Some(if head.headers.contains_key("x-1") { address.clone() } else { acme.clone() })
     });
-    let service = layer_of([tenant, by_address(gcra("address"))]).layer(service_fn(hello));
+    let service = layer_of([tenant, by_address(hourly("address", 9))]).layer(service_fn(hello));
     assert_eq!(send(&service, with(&["x-0"])).await.status(), 200);
     assert_eq!(send(&service, with(&["x-0", "x-1"])).await.status(), 500);
     assert_eq!(limiter.peek(b"a").used(), 1);
@@ -123,7 +119,7 @@ fn a_secret_key_needs_a_limiter_that_can_hide_it() {
         assert_eq!(error.to_string(), expected, "{place}");
         drop(RateLimitLayer::new(in_redis(Some(SECRET)), key()));
         drop(InFlightLayer::new(in_flight_in_redis(Some(SECRET)), key()));
-        drop(RateLimitLayer::new(gcra("api"), key()));
+        drop(RateLimitLayer::new(hourly("api", 9), key()));
     }
     drop(RateLimitLayer::new(in_redis(None), ClientIp::peer()));
 }
@@ -159,7 +155,7 @@ async fn a_rule_is_shown_under_a_name_and_stored_under_its_limiters() {
     let block = Block::after(3).within(Duration::from_secs(60)).lasting(Duration::from_secs(60));
     let names = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&names);
-    let rule = by_address(gcra("old"))
+    let rule = by_address(hourly("old", 9))
         .with_mode(Mode::SHADOW)
         .shown_as("new")
         .unwrap()
@@ -168,13 +164,13 @@ async fn a_rule_is_shown_under_a_name_and_stored_under_its_limiters() {
         .observe(move |event| seen.lock().unwrap().push(event.rule.to_owned()));
     assert_eq!((rule.name(), rule.policy().name(), rule.mode()), ("new", "new", Mode::SHADOW));
     // Names of its states are taken, and the limiter's own is not shown.
-    let taken = RateLimitLayer::try_all([rule.clone(), by_address(gcra("old-strikes"))]);
+    let taken = RateLimitLayer::try_all([rule.clone(), by_address(hourly("old-strikes", 9))]);
     assert!(taken.unwrap_err().to_string().contains("\"old-strikes\""));
     let in_flight = InFlight::new("old", 3).unwrap();
     let in_flight = InFlightRule::new(in_flight, ClientIp::peer()).shown_as("new").unwrap();
     let inner = InFlightLayer::all([in_flight.clone()]).layer(service_fn(hello));
     rule.set_mode(Mode::ENFORCE);
-    let layer = RateLimitLayer::all([rule.clone(), by_address(gcra("old"))]);
+    let layer = RateLimitLayer::all([rule.clone(), by_address(hourly("old", 9))]);
     let response = layer.any_body().layer(inner).oneshot(request_from("192.0.2.1")).await.unwrap();
     let fields: Vec<_> = response.headers().get_all("ratelimit-policy").iter().collect();
     assert_eq!(

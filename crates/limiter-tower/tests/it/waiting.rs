@@ -1,7 +1,6 @@
 //! Delay instead of refusal.
 
 use std::{
-    convert::Infallible,
     pin::Pin,
     sync::{Arc, Mutex},
     time::Duration,
@@ -19,7 +18,8 @@ use limiter_tower::{
 use tower::{Layer, Service, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
 
 use crate::{
-    Body, for_all, hello, hourly, layer_of, limiter, limiter_of, poll_once, request_from, statuses,
+    Body, Served, for_all, hello, hourly, layer_of, limiter, limiter_of, poll_once, request_from,
+    statuses,
 };
 
 /// Ten a second, two at once.
@@ -40,13 +40,7 @@ struct Requests {
 }
 
 impl Requests {
-    async fn start<S>(service: &S, count: usize) -> Self
-    where
-        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send>
-            + Clone
-            + Send
-            + 'static,
-    {
+    async fn start(service: &(impl Served<Future: Send> + Send + 'static), count: usize) -> Self {
         let answered = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for index in 0..count {

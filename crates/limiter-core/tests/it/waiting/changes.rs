@@ -23,9 +23,7 @@ fn waiters_keep_the_policy_that_they_asked_under() {
     let (limiter, clock) = keyed(log(2, 1));
     let slower = limiter.with_policy(&log(1, 1)).unwrap();
     let mut crowd = Crowd::new(&clock);
-    for _ in 0..4 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
+    crowd.join_for(&limiter, 4);
     crowd.join(slower.acquire("key", Cost::ONE, None));
     crowd.run();
     let times: Vec<_> = crowd.admitted.iter().map(|(_, at)| at.as_millis()).collect();
@@ -47,9 +45,7 @@ fn who_waits_at_the_end_of_time_waits_quietly() {
             let limiter = limiter.build().unwrap();
             clock.set(Timestamp::MAX);
             let mut crowd = Crowd::new(&clock);
-            for _ in 0..20 {
-                crowd.join(limiter.acquire("key", Cost::ONE, None));
-            }
+            crowd.join_for(&limiter, 20);
             crowd.settle();
             assert_eq!(clock.next_wake(), None);
         }

@@ -42,9 +42,7 @@ fn a_leaky_queue_refuses_when_it_is_full() {
     let policy = Policy::leaky_queue("test", 3, outflow);
     let (limiter, clock) = keyed(policy);
     let mut crowd = Crowd::new(&clock);
-    for _ in 0..7 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
+    crowd.join_for(&limiter, 7);
     assert_eq!(crowd.refused, [(5, ms(0)), (6, ms(0))]);
     assert!(!limiter.acquire_blocking("key", Cost::ONE, None).is_admitted());
     // A waiter that is admitted makes room for one more, and so does one that leaves.

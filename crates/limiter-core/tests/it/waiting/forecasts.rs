@@ -9,6 +9,8 @@ use limiter_core::{
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
+use crate::policy;
+
 use super::{Crowd, Keyed, cost, every_kind_of, keyed, ms};
 
 /// The whole log was copied under the locks of its key: 16 MB for 1,000,000 permits.
@@ -291,14 +293,6 @@ impl Twins {
     }
 }
 
-fn policy(limits: &[&str]) -> Policy {
-    if let [limit] = limits {
-        return Policy::parse("test", limit).unwrap();
-    }
-    let limits = limits.iter().map(|limit| Policy::parse(limit, limit).unwrap());
-    Policy::all_of("test", limits).unwrap()
-}
-
 fn assert_waits_are_those_of_the_whole_state(policies: [Policy; 2], steps: &[Step]) {
     let mut twins = Twins::new(policies);
     for step in steps {
@@ -319,9 +313,9 @@ proptest! {
     #[test]
     fn waits_behind_waiters_are_those_by_the_whole_log(steps in steps(0.0)) {
         for limits in [
-            &["100/s by sliding-log"][..],
-            &["60/s by sliding-log", "150/3s by sliding-log", "40/s by gcra"],
-            &["100/s by sub-windows 5 slots"],
+            "100/s by sliding-log",
+            "60/s by sliding-log and 150/3s by sliding-log and 40/s by gcra",
+            "100/s by sub-windows 5 slots",
         ] {
             assert_waits_are_those_of_the_whole_state([policy(limits), policy(limits)], &steps);
         }
@@ -337,8 +331,8 @@ proptest! {
     #[test]
     fn waits_behind_waiters_are_those_by_the_whole_log_under_two_policies(steps in steps(0.1)) {
         for policies in [
-            [&["100/s by sliding-log"][..], &["50/s by sliding-log"]],
-            [&["50/s by sliding-log"], &["100/s by sliding-log"]],
+            ["100/s by sliding-log", "50/s by sliding-log"],
+            ["50/s by sliding-log", "100/s by sliding-log"],
         ] {
             assert_waits_are_those_of_the_whole_state(policies.map(policy), &steps);
         }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use limiter_core::{
-    Clock, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp, Usage,
-};
+use limiter_core::{Clock, Cost, Policy, Quota, Slots, Timestamp, Usage};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+
+use crate::policy;
 
 use super::{Crowd, Keyed, cost, evenly, every_kind, every_kind_of, keyed, ms, single};
 
@@ -15,9 +15,7 @@ use super::{Crowd, Keyed, cost, evenly, every_kind, every_kind_of, keyed, ms, si
 fn no_permit_is_lost_to_late_timers_when_waiters_leave() {
     let (limiter, clock) = single(evenly(1_000));
     let mut crowd = Crowd::new(&clock);
-    for _ in 0..1_000 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
+    crowd.join_for(&limiter, 1_000);
     let mut step = 0;
     while crowd.tasks.iter().any(|task| task.acquire.is_some()) {
         clock.advance(Duration::from_micros(3_700));
@@ -53,9 +51,7 @@ fn a_waiter_for_a_paced_slot_of_a_fresh_key_is_charged_when_it_was_due() {
 /// waiters are polled, another key may have its place.
 #[test]
 fn waiters_keep_their_moments_when_their_keys_place_is_lost() {
-    let clock = ManualClock::new();
-    let policy = Policy::parse("test", "10/10s by sliding-log").unwrap();
-    let limiter = MemoryLimiter::builder(policy).capacity(1).clock(clock.clone()).build().unwrap();
+    let (limiter, clock) = single(policy("10/10s by sliding-log"));
     let at = |seconds: u64| clock.set(Timestamp::from_nanos(seconds * 1_000_000_000));
     assert!(limiter.check_n("key", cost(8)).is_admitted());
     at(4);
@@ -82,10 +78,7 @@ fn waiters_keep_their_moments_when_their_keys_place_is_lost() {
 #[test]
 fn a_waiter_that_is_years_late_in_a_full_table_is_settled_at_once() {
     for policy in ["1/s", "1/s by fixed-window", "1/s by sliding-log"] {
-        let clock = ManualClock::new();
-        let policy = Policy::parse("test", policy).unwrap();
-        let builder = MemoryLimiter::builder(policy).capacity(1).clock(clock.clone());
-        let limiter = builder.build().unwrap();
+        let (limiter, clock) = single(crate::policy(policy));
         assert!(limiter.check("late").is_admitted());
         let mut crowd = Crowd::new(&clock);
         crowd.join(limiter.acquire("late", Cost::ONE, None));

@@ -1,6 +1,6 @@
 //! Waiters that give up.
 
-use limiter_core::{Clock, Cost, ManualClock, MemoryLimiter};
+use limiter_core::{Clock, Cost};
 
 use super::{Crowd, cost, evenly, every_kind, keyed, ms, single};
 
@@ -79,9 +79,7 @@ fn those_who_all_leave_take_nothing() {
 fn who_waits_may_outlive_the_limiter() {
     let (limiter, clock) = keyed(evenly(10));
     let mut crowd = Crowd::new(&clock);
-    for _ in 0..3 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
+    crowd.join_for(&limiter, 3);
     drop(limiter);
     crowd.run();
     assert_eq!(crowd.order(), [0, 1, 2]);
@@ -90,13 +88,9 @@ fn who_waits_may_outlive_the_limiter() {
 /// There was no bound: each waiter took memory.
 #[test]
 fn only_so_many_wait_and_each_makes_room_when_it_ends() {
-    let clock = ManualClock::new();
-    let limiter = MemoryLimiter::builder(evenly(10)).clock(clock.clone()).max_waiting(3);
-    let limiter = limiter.build().unwrap();
+    let (limiter, clock) = crate::limiter_of(evenly(10), |builder| builder.max_waiting(3));
     let mut crowd = Crowd::new(&clock);
-    for _ in 0..5 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
+    crowd.join_for(&limiter, 5);
     // The first took a permit without a wait, and the last found three waiters.
     assert_eq!((crowd.order(), &crowd.refused), (vec![0], &vec![(4, ms(0))]));
     assert!(!limiter.acquire_blocking("key", Cost::ONE, None).is_admitted());
@@ -105,9 +99,7 @@ fn only_so_many_wait_and_each_makes_room_when_it_ends() {
     crowd.run();
     assert_eq!(crowd.order(), [0, 1, 2, 5]);
     // Those that were served have left.
-    for _ in 0..3 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
+    crowd.join_for(&limiter, 3);
     assert_eq!(crowd.refused.len(), 1);
     crowd.run();
 }

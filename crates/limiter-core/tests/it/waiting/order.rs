@@ -61,9 +61,7 @@ fn handles_wait_in_one_queue() {
 fn who_is_polled_without_being_woken_keeps_its_place() {
     let (limiter, clock) = keyed(evenly(10));
     let mut crowd = Crowd::new(&clock);
-    for _ in 0..4 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
+    crowd.join_for(&limiter, 4);
     for step in 1..=35 {
         (0..4).rev().for_each(|index| crowd.poll(index));
         crowd.run_until(ms(10) * step);

@@ -23,9 +23,7 @@ fn a_clock_that_steps_back_costs_those_who_wait_one_recovery_at_most() {
     let (limiter, clock) = keyed(super::evenly(10));
     clock.advance(ms(3_600_000));
     let mut crowd = Crowd::new(&clock);
-    for _ in 0..3 {
-        crowd.join(limiter.acquire("key", Cost::ONE, None));
-    }
+    crowd.join_for(&limiter, 3);
     clock.set(limiter_core::Timestamp::ZERO);
     assert_eq!(limiter.check_n("key", Cost::ONE).retry_after(), Some(ms(300)));
     crowd.run();
