@@ -16,7 +16,7 @@ use crate::{Failure, limits::Limits, tls};
 Exit codes:
   0  done, and nothing is wrong
   1  `report` or `explain` found a problem, `reset` found nothing to delete, or a node did
-     not reply to `top` or `scripts`
+     not reply to `top`
   2  an argument is invalid
   3  the server could not be reached, or refused the command"
 )]
@@ -63,8 +63,7 @@ pub(crate) enum Command {
     Top(Top),
     /// Delete what is stored of a subject, so that all its permits are free
     Reset(Target),
-    /// List the scripts that limiters send, by the digests that SLOWLOG and errors show. With a server, also
-    /// whether it has them
+    /// List the scripts that limiters send, by the digests that SLOWLOG and errors show
     Scripts {
         /// Print the text of this one instead
         name: Option<String>,
@@ -140,10 +139,6 @@ pub(crate) enum Kind {
 }
 
 impl Server {
-    pub(crate) const fn is_given(&self) -> bool {
-        self.url.is_some()
-    }
-
     /// Connects, and waits for the connection for at most a second.
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
         let url = self.url.as_deref().ok_or_else(|| {

@@ -74,8 +74,7 @@ async fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Explain { target, limits } => explain::run(server, target, limits).await,
         Command::Top(top) => top::run(server, top).await,
         Command::Reset(target) => reset::run(server, target).await,
-        Command::Scripts { name: Some(name) } => scripts::print(name),
-        Command::Scripts { name: None } => scripts::run(server).await,
+        Command::Scripts { name } => scripts::run(name.as_deref()),
     }
 }
 

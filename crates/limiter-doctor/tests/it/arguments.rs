@@ -187,7 +187,6 @@ fn the_operators_user_in_the_guide_may_run_all_commands() {
         &["report"][..],
         &["explain", "a", "--name", "api"],
         &["top"],
-        &["scripts"],
         &["reset", "a", "--name", "api"],
     ] {
         let printed = run(&[&["--url", &url], command].concat(), &[], "");
