@@ -242,6 +242,17 @@ fn a_list_of_four_demands_allocates_its_receipts_alone() {
     }
 }
 
+#[test]
+fn a_receipt_of_four_limits_allocates_nothing() {
+    let limits = ["100/h", "200/h", "300/h by fixed-window", "400/h by sliding-counter"];
+    let named = ["a", "b", "c", "d"].iter().zip(limits).map(|(name, text)| policy(name, text));
+    let limiter = MemoryLimiter::new(Policy::all_of("four", named).unwrap());
+    let reserve = || limiter.reserve("alice", Cost::ONE, Duration::ZERO).into_receipt();
+    assert!(reserve().is_some());
+    let allocations = measure(|| assert!(reserve().is_some()));
+    assert_eq!(allocations.count_total, 0, "{allocations:?}");
+}
+
 /// Threads with random lists over few keys take what the limits allow, and all of it.
 #[test]
 fn threads_with_lists_never_exceed_a_limit() {
