@@ -1,5 +1,7 @@
 //! What the layer reports: events, and from them metrics and log lines.
 
+#[cfg(feature = "metrics")]
+use std::sync::Once;
 #[cfg(feature = "tracing")]
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{
@@ -105,21 +107,38 @@ impl EventKind<'_> {
 type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 /// Reports the events of a layer.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Reporter {
     pub(crate) policy: Arc<str>,
     pub(crate) observer: Option<Observer>,
     /// Whether a failure of the limiter was logged as a warning.
     #[cfg(feature = "tracing")]
     pub(crate) has_warned: Arc<AtomicBool>,
+    /// Whether the recorder has the help texts.
+    #[cfg(feature = "metrics")]
+    pub(crate) has_described: Arc<Once>,
 }
 
 impl Reporter {
+    pub(crate) fn new(policy: Arc<str>) -> Self {
+        Self {
+            policy,
+            observer: None,
+            #[cfg(feature = "tracing")]
+            has_warned: Arc::default(),
+            #[cfg(feature = "metrics")]
+            has_described: Arc::new(Once::new()),
+        }
+    }
+
     /// Reports an event to metrics, log and observer. No lock may be held.
     pub(crate) fn report(&self, host: &str, kind: EventKind<'_>) {
         let event = Event { policy: &self.policy, host, kind };
         #[cfg(feature = "metrics")]
-        record(&self.policy, kind);
+        {
+            self.has_described.call_once(describe);
+            record(&self.policy, kind);
+        }
         #[cfg(feature = "tracing")]
         log(&event, &self.has_warned);
         if let Some(observer) = &self.observer {
@@ -127,6 +146,23 @@ impl Reporter {
             let _ = catch_unwind(AssertUnwindSafe(|| observer(&event)));
         }
     }
+}
+
+#[cfg(feature = "metrics")]
+fn describe() {
+    use metrics::{Unit::Seconds, describe_counter, describe_histogram};
+
+    describe_counter!("ratelimit_client_events_total", "Events of requests that a limit paces.");
+    describe_histogram!(
+        "ratelimit_client_wait_seconds",
+        Seconds,
+        "How long a request waited for the limit."
+    );
+    describe_histogram!(
+        "ratelimit_client_pause_seconds",
+        Seconds,
+        "How long a server's refusal pauses its requests."
+    );
 }
 
 #[cfg(feature = "metrics")]

@@ -91,7 +91,7 @@ impl ThrottleLayer {
             longest_pause: Duration::from_secs(2 * 3_600),
             on_store_failure: OnStoreFailure::default(),
             spend: Spend::default(),
-            reporter: Reporter { policy, ..Reporter::default() },
+            reporter: Reporter::new(policy),
         };
         Self { hosts: Arc::default(), settings: Arc::new(settings) }
     }

@@ -17,7 +17,7 @@ const SECONDS: &[f64] = &[
 /// The upper ends of each histogram's buckets.
 pub(crate) const BUCKETS: [(&str, &[f64]); 3] = [
     ("ratelimit_window_utilization", FRACTIONS),
-    ("ratelimit_window_count", COUNTS),
+    ("ratelimit_window_used", COUNTS),
     ("ratelimit_check_duration_seconds", SECONDS),
 ];
 

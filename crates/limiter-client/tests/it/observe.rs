@@ -73,7 +73,7 @@ async fn an_observer_that_panics_harms_no_request() {
 }
 
 #[test]
-fn metrics_have_no_label_of_a_host() {
+fn metrics_have_help_texts_and_no_label_of_a_host() {
     let recorder = metrics_util::debugging::DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -88,7 +88,8 @@ fn metrics_have_no_label_of_a_host() {
         .snapshot()
         .into_vec()
         .into_iter()
-        .map(|(key, ..)| {
+        .map(|(key, _, help, _)| {
+            assert!(help.is_some(), "{} has no help text", key.key().name());
             let labels: Vec<_> = key.key().labels().map(|label| label.value().to_owned()).collect();
             format!("{} {}", key.key().name(), labels.join(" "))
         })

@@ -7,7 +7,10 @@ use std::{
 
 use arc_swap::{ArcSwap, Guard};
 use limiter_core::{Decision, ErrorKind, Occupancy, Source};
-use metrics::{Counter, Gauge, Histogram, SharedString, counter, gauge, histogram, with_recorder};
+use metrics::{
+    Counter, Gauge, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge,
+    describe_histogram, gauge, histogram, with_recorder,
+};
 
 use super::{Event, Outcome};
 
@@ -46,12 +49,12 @@ impl Metrics {
     pub(crate) fn record(&self, event: &Event<'_>) {
         let policy = || self.policy.clone();
         let Event { outcome, store, elapsed, error, decision, occupancy, .. } = *event;
+        let handles = self.handles();
         if outcome.is_of_permit() {
             counter!("ratelimit_in_flight_events_total", "policy" => policy(), "event" => outcome.name())
                 .increment(1);
             return;
         }
-        let handles = self.handles();
         if let Some(requests) = handles.requests.get(outcome as usize) {
             let register = || counter!("ratelimit_requests_total", "policy" => policy(), "result" => outcome.name());
             requests.get_or_init(register).increment(1);
@@ -92,7 +95,7 @@ impl Metrics {
         #[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
         let [used, limit] = [decision.usage().used(), decision.burst()].map(|count| count as f64);
         let utilization = if limit > 0.0 { used / limit } else { 0.0 };
-        let register = || histogram!("ratelimit_window_count", "policy" => policy());
+        let register = || histogram!("ratelimit_window_used", "policy" => policy());
         handles.used.get_or_init(register).record(used);
         let register = || histogram!("ratelimit_window_utilization", "policy" => policy());
         handles.utilization.get_or_init(register).record(utilization);
@@ -104,6 +107,7 @@ impl Metrics {
 
     /// Records that a block of a key has begun.
     pub(crate) fn record_block(&self) {
+        drop(self.handles());
         counter!("ratelimit_blocks_total", "policy" => self.policy.clone()).increment(1);
     }
 
@@ -120,9 +124,50 @@ impl Metrics {
         if handles.recorder == recorder {
             return handles;
         }
+        describe();
         self.handles.store(Arc::new(Handles { recorder, ..Handles::default() }));
         self.handles.load()
     }
+}
+
+/// Gives the recorder the help text of each metric.
+fn describe() {
+    describe_counter!("ratelimit_requests_total", "Requests, counted once for each rule.");
+    describe_histogram!(
+        "ratelimit_check_duration_seconds",
+        Unit::Seconds,
+        "How long the limiter took to decide, without a delay."
+    );
+    describe_histogram!("ratelimit_window_used", "Permits used by the key just decided.");
+    describe_histogram!(
+        "ratelimit_window_utilization",
+        "The part of its limit that the key just decided has used, from 0 to 1."
+    );
+    describe_counter!(
+        "ratelimit_near_limit_total",
+        "Decisions after which more than 0.9 of a limit was used."
+    );
+    describe_counter!("ratelimit_blocks_total", "Blocks of keys that began.");
+    describe_counter!(
+        "ratelimit_full_table_total",
+        "Decisions without a state, because the table in memory was full."
+    );
+    describe_counter!(
+        "ratelimit_local_decisions_total",
+        "Decisions by this process's share of the limit, because the store failed."
+    );
+    describe_gauge!(
+        "ratelimit_in_flight",
+        "Permits of requests in flight that this process holds, of all keys."
+    );
+    describe_counter!(
+        "ratelimit_in_flight_events_total",
+        "Permits that ended without being given back by their request."
+    );
+    describe_counter!(
+        "ratelimit_store_errors_total",
+        "Checks that ended with an error instead of a decision."
+    );
 }
 
 /// Returns the kind of a store's error, as a label.

@@ -34,19 +34,21 @@ pub(crate) fn record(work: impl Future<Output = ()>) -> Recorded {
     let snapshotter = recorder.snapshotter();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     metrics::with_local_recorder(&recorder, || runtime.block_on(work));
-    let entry = |(key, _, _, value): (metrics_util::CompositeKey, _, _, _)| {
-        let key = key.key();
-        let mut labels: Vec<_> =
-            key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
-        labels.sort();
-        #[expect(clippy::cast_precision_loss, reason = "the counts are small")]
-        let values = match value {
-            DebugValue::Counter(count) => vec![count as f64],
-            DebugValue::Gauge(value) => vec![value.into_inner()],
-            DebugValue::Histogram(values) => values.into_iter().map(Into::into).collect(),
+    let entry =
+        |(key, _, help, value): (metrics_util::CompositeKey, _, Option<SharedString>, _)| {
+            let key = key.key();
+            assert!(help.is_some(), "{} has no help text", key.name());
+            let mut labels: Vec<_> =
+                key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+            labels.sort();
+            #[expect(clippy::cast_precision_loss, reason = "the counts are small")]
+            let values = match value {
+                DebugValue::Counter(count) => vec![count as f64],
+                DebugValue::Gauge(value) => vec![value.into_inner()],
+                DebugValue::Histogram(values) => values.into_iter().map(Into::into).collect(),
+            };
+            (format!("{} {}", key.name(), labels.join(" ")), values)
         };
-        (format!("{} {}", key.name(), labels.join(" ")), values)
-    };
     snapshotter.snapshot().into_vec().into_iter().map(entry).collect()
 }
 
@@ -122,7 +124,7 @@ fn rules_are_counted_one_by_one() {
 fn usage_is_recorded_for_each_decision() {
     let recorded = requests(&layer_of([keyed(policy(10))]), 11);
     let counts: Vec<_> = (1..=10).chain([10]).map(f64::from).collect();
-    assert_eq!(recorded["ratelimit_window_count policy=default"], counts);
+    assert_eq!(recorded["ratelimit_window_used policy=default"], counts);
     let parts: Vec<_> = counts.iter().map(|count| count / 10.0).collect();
     assert_eq!(recorded["ratelimit_window_utilization policy=default"], parts);
     assert_eq!(recorded["ratelimit_near_limit_total policy=default"], [2.0]);
@@ -145,7 +147,7 @@ fn decisions_without_a_slot_are_counted() {
         // Eight keys have a slot.
         let name = format!("ratelimit_full_table_total policy=default result={result}");
         assert_eq!(recorded[&name], [2.0]);
-        assert_eq!(recorded["ratelimit_window_count policy=default"].len(), 8);
+        assert_eq!(recorded["ratelimit_window_used policy=default"].len(), 8);
     }
 }
 

@@ -25,7 +25,7 @@ fn ten_requests_are_admitted_and_counted_to_the_unit() {
         // Nine by the first address, one by the second.
         "ratelimit_window_utilization_bucket{policy=\"api\",le=\"0.9\"} 10",
         "ratelimit_window_utilization_bucket{policy=\"api\",le=\"1\"} 14",
-        "ratelimit_window_count_sum{policy=\"api\"} 86",
+        "ratelimit_window_used_sum{policy=\"api\"} 86",
         "ratelimit_near_limit_total{policy=\"api\"} 4",
         "ratelimit_check_duration_seconds_count{policy=\"api\",store=\"memory\"} 14",
     ];
