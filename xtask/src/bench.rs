@@ -14,11 +14,12 @@ struct Page {
     file: &'static str,
     title: &'static str,
     profile: &'static str,
+    features: &'static str,
     section: &'static str,
     server: Option<&'static str>,
 }
 
-const PAGES: [Page; 11] = [
+const PAGES: [Page; 12] = [
     page("memory", "BENCHMARKS.md", "Limiters in memory"),
     // Users compile with either profile, and LTO helps some rows of ours less than the peers.
     Page {
@@ -31,6 +32,11 @@ const PAGES: [Page; 11] = [
         name: "layer-lto",
         profile: "lto",
         ..page("layer", "docs/benchmarks/layer-lto.md", "Layers")
+    },
+    Page {
+        name: "layer-metrics",
+        features: "metrics",
+        ..page("layer", "docs/benchmarks/layer-metrics.md", "Layers, with metrics but no recorder")
     },
     page("several", "docs/benchmarks/several.md", "Several limits in one call"),
     page("flood", "docs/benchmarks/flood.md", "A flood of fresh keys"),
@@ -53,7 +59,7 @@ const PAGES: [Page; 11] = [
 ];
 
 const fn page(name: &'static str, file: &'static str, title: &'static str) -> Page {
-    Page { name, file, title, profile: "release", section: name, server: None }
+    Page { name, file, title, profile: "release", features: "", section: name, server: None }
 }
 
 /// The crates that pages compare with.
@@ -78,9 +84,10 @@ pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
     // Beside the main tree's own output: the peers enable features that it does without.
     let target = target_folder(shell)?.join("bench");
     for page in pages {
-        let Page { name, file, profile, section, server, .. } = page;
+        let Page { name, file, profile, features, section, server, .. } = page;
         eprintln!("==> {name}");
-        let cargo = ["--profile", profile, "--manifest-path", "bench/Cargo.toml"];
+        let cargo =
+            ["--profile", profile, "--features", features, "--manifest-path", "bench/Cargo.toml"];
         let bench = cmd!(shell, "cargo run --quiet {cargo...} --target-dir {target} -- {section}");
         let bench = bench.args(&quick);
         let bench = match server {
