@@ -20,7 +20,11 @@ mod tls;
 mod top;
 mod words;
 
-use std::{fmt, process::ExitCode};
+use std::{
+    fmt,
+    io::{self, ErrorKind, Write as _},
+    process::ExitCode,
+};
 
 use clap::Parser;
 use limiter_redis::CallError;
@@ -54,8 +58,15 @@ fn main() -> ExitCode {
     };
     match runtime.block_on(run(&arguments)) {
         Ok(Outcome { text, has_problem }) => {
-            print!("{text}");
-            ExitCode::from(u8::from(has_problem))
+            let mut stdout = io::stdout().lock();
+            match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+                // A reader such as `head` closes the pipe when it has enough.
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                    eprintln!("error: can't write the output: {error}");
+                    ExitCode::from(3)
+                }
+                _ => ExitCode::from(u8::from(has_problem)),
+            }
         }
         Err(failure) => {
             eprintln!("error: {failure}");

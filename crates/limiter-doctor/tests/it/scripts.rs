@@ -1,5 +1,7 @@
 //! `scripts` lists the digests that servers show.
 
+use std::process::Command;
+
 use limiter_redis::scripts;
 use limiter_rig::server::Server;
 
@@ -25,4 +27,14 @@ fn the_text_of_a_script_is_printed_as_it_is_sent() {
     let printed = run(&["scripts", "gcr"], &[], "");
     assert_eq!(printed.code, 2, "{printed:?}");
     assert!(printed.err.starts_with("error: invalid script \"gcr\"; use one of "), "{printed:?}");
+}
+
+/// `limiter-doctor top | head` is no error, although `head` closes the pipe before the end.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_limiter-doctor"));
+    let output = command.arg("scripts").stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{output:?}");
 }
