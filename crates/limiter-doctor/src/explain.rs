@@ -187,8 +187,9 @@ pub(crate) fn lease_left(identity: &Identity, end: &str, now: u64) -> Option<Dur
 }
 
 const NOTHING_STORED: &str = "Nothing is stored: no permits are in use. If there should be some, check the subject, the \
-                              --kind, the --prefix and the policy's name. IPv6 clients are stored as their network: if \
-                              that is not a /64, give it, such as 2001:db8:1::/56.\n";
+                              --kind, the --prefix and the policy's name, or give the key as `top` prints it. IPv6 \
+                              clients are stored as their network: if that is not a /64, give it, such as \
+                              2001:db8:1::/56.\n";
 
 const NO_EXPIRY: &str = "The key has no expiry. Only PERSIST, RESTORE or another program can cause this. The next \
                          admission of the subject sets one; refusals and peeks don't. If the subject is not in \

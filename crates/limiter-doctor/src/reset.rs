@@ -58,7 +58,7 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
     } else {
         format!(
             "No key begins with {}, so nothing was deleted. Check the subject, the --kind, the --prefix and the \
-             policy's name.\n",
+             policy's name, or give the key as `top` prints it.\n",
             searched.join(" or ")
         )
     };

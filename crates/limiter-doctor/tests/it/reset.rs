@@ -24,7 +24,7 @@ async fn a_subject_is_fresh_after_a_reset_and_no_other_is() {
 
     let printed = doctor(&server, &["reset", "limiter:{salice}:api"]);
     let text = "No key begins with limiter:{salice}:api, so nothing was deleted. Check the subject, the --kind, the \
-                --prefix and the policy's name.\n";
+                --prefix and the policy's name, or give the key as `top` prints it.\n";
     assert_eq!((printed.code, printed.out.as_str()), (1, text), "{printed:?}");
 
     for (code, deleted) in [(0, vec!["limiter:{sbob}:api".to_owned()]), (1, vec![])] {
@@ -85,7 +85,7 @@ async fn all_keys_of_a_subject_are_reset_and_named() {
 
     let printed = doctor(&server, &["reset", "alice", "--name", "login"]);
     let text = "No key begins with limiter:{salice}:login, so nothing was deleted. Check the subject, the --kind, the \
-                --prefix and the policy's name.\n";
+                --prefix and the policy's name, or give the key as `top` prints it.\n";
     assert_eq!((printed.code, printed.out.as_str()), (1, text), "{printed:?}");
 }
 
