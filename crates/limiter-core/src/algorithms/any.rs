@@ -73,14 +73,6 @@ impl AnyTransition {
         }
     }
 
-    /// Returns whether a state can be large: that of an exact log.
-    pub(crate) fn has_log(&self) -> bool {
-        match self {
-            Self::Ledger(ledger) => ledger.is_log(),
-            Self::Gcra(_) | Self::Windows(_) => false,
-        }
-    }
-
     /// Returns a copy of the state that gives the same waits for the next `permits` that are charged or asked for,
     /// all by this transition. With `u64::MAX`, by any transition.
     pub(crate) fn copy_for(&self, state: &State, permits: u64) -> State {

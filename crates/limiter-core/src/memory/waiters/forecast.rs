@@ -77,12 +77,12 @@ impl Forecast {
 
     /// Copies the states of a policy that are not copied yet.
     fn add(&mut self, policy: &Limits, key: u64, tables: &Tables, asked: Option<u64>) {
-        for (place, (transition, salt)) in tables.places(policy, key).zip(&policy.salted) {
+        for (place, (_, salt)) in tables.places(policy, key).zip(&policy.salted) {
             if self.states.iter().any(|(other, _)| other == salt) {
                 continue;
             }
-            let asked = asked.filter(|_| transition.has_log()).unwrap_or(u64::MAX);
-            let covered = asked.saturating_mul(2).max(FEWEST_COVERED);
+            let covered =
+                asked.map_or(u64::MAX, |asked| asked.saturating_mul(2).max(FEWEST_COVERED));
             // A key without a slot has to wait for one.
             let (at, copy) = operate(&[place], None, |states| states.copy_for(covered));
             self.last = self.last.max(at);
