@@ -29,7 +29,8 @@ pub trait Limiter: Store {
     fn policy(&self) -> &Policy;
 
     /// Returns what holds the states, for metrics and events: `memory`, `redis`, or the name of another
-    /// store.
+    /// store. The futures of a limiter that returns `memory` have to be ready when they are first polled: a layer drops
+    /// one that is not, and asks again.
     fn store(&self) -> &'static str {
         "other"
     }

@@ -1,8 +1,13 @@
 //! The fast path of a rule whose limiter is in memory.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Instant,
+};
 
-use limiter_core::{Cost, Decision, Limiter};
+use limiter_core::{Cost, Decision, Error, Limiter, LimiterFuture};
 
 use super::Spec;
 use crate::{
@@ -51,7 +56,12 @@ impl<L: Limiter, K: KeyExtractor> Check for Typed<L, K> {
         let key = key.as_ref().ok()?;
         let cost = cost.map_or(Cost::ONE, |cost| cost(head));
         let asked_at = spec.is_observed().then(Instant::now);
-        let decision = self.limiter.check_n(key, cost).take_ready()?.ok()?;
+        let mut checked = self.limiter.check_n(key, cost);
+        let decision = match checked.take_ready() {
+            Some(decision) => decision,
+            None => poll_once(checked)?,
+        };
+        let decision = decision.ok()?;
         let outcome = if decision.is_admitted() { Outcome::Allowed } else { Outcome::Denied };
         if !decision.is_admitted() {
             log::refused(spec.name(), &decision);
@@ -62,5 +72,14 @@ impl<L: Limiter, K: KeyExtractor> Check for Typed<L, K> {
             spec.report(&Event { key: Some(key), decision: Some(&decision), elapsed, ..event });
         }
         Some((decision, cost))
+    }
+}
+
+/// Polls what a wrapper of a limiter in memory returns. It has been charged, so another call would charge again.
+#[cold]
+fn poll_once(checked: LimiterFuture<Decision>) -> Option<Result<Decision, Error>> {
+    match pin!(checked).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(decision) => Some(decision),
+        Poll::Pending => None,
     }
 }

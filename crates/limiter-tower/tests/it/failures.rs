@@ -11,14 +11,17 @@ use std::{
 
 use http::StatusCode;
 use limiter_core::{
-    Decision, Error, ErrorKind, Limiter, LimiterFuture, MemoryLimiter, Policy, Quota, Source, Usage,
+    Cost, Decision, Error, ErrorKind, Fallback, Limiter, LimiterFuture, MemoryLimiter, Policy,
+    Quota, Source, Usage,
 };
 use limiter_rig::log::Log;
 use limiter_test::fake::Fake;
 use limiter_tower::rule::OnStoreFailure;
 use tower::{Layer, service_fn};
 
-use crate::{by_address, header, hello, layer_of, per_address, request_from, send};
+use crate::{
+    by_address, for_all, header, hello, hourly, layer_of, per_address, request_from, send,
+};
 
 /// Returns a limiter whose store fails while the flag is set.
 fn failing() -> (impl Limiter, Arc<AtomicBool>) {
@@ -114,4 +117,15 @@ async fn a_missing_address_is_logged_once_with_the_remedy() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("ERROR"), "{lines:?}");
     assert!(lines[0].contains("into_make_service_with_connect_info::<SocketAddr>()"), "{lines:?}");
+}
+
+/// The fast path took only results that were ready from the start, and charged again for the others: here the share of
+/// the fallback has no room for the cost, so that the limiter's future has to be polled.
+#[tokio::test]
+async fn a_request_is_charged_once_by_a_limiter_in_memory_whose_future_has_to_be_polled() {
+    let limiter = hourly("default", 10);
+    let fallback = Fallback::new(limiter.clone()).with(hourly("default", 1));
+    let service = layer_of([for_all(fallback).cost(|_| Cost::of(2))]).layer(service_fn(hello));
+    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
+    assert_eq!(limiter.peek("all").remaining(), 8);
 }
