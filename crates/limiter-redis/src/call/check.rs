@@ -147,14 +147,6 @@ impl Charge {
         Self { cost, wanted, route }
     }
 
-    /// Returns how the script `list` charges it. A receipt is for permits that are spent later.
-    const fn ask(self) -> Ask {
-        match self.wanted {
-            0 => Ask::Check,
-            _ => Ask::Within(Duration::ZERO),
-        }
-    }
-
     /// Adds its arguments to a call of its route.
     pub(crate) fn add(self, plan: &Plan, arguments: &mut Vec<Bytes>) {
         let Self { cost, wanted, route } = self;
@@ -165,7 +157,7 @@ impl Charge {
                 let term = plan.lease.map_or(0, |terms| terms.term);
                 arguments.extend([counted(cost), exact(wanted), exact(term)].map(number));
             }
-            _ => self.ask().add(&[(plan, counted(cost))], arguments),
+            _ => Ask::Check.add(&[(plan, counted(cost))], arguments),
         }
     }
 
@@ -174,7 +166,7 @@ impl Charge {
         match (self.route, plan.limits.as_slice()) {
             (Route::Own(_), [limit]) => own_reply(limit, numbers, self.cost),
             (Route::Lease, [limit]) => leased(limit, plan.lease, numbers, self.cost),
-            _ => list::read(self.ask(), &[(plan, counted(self.cost))], numbers)?.pop(),
+            _ => list::read(Ask::Check, &[(plan, counted(self.cost))], numbers)?.pop(),
         }
     }
 }
