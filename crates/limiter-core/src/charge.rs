@@ -61,6 +61,6 @@ impl From<Charge> for Charges {
 /// What was charged in memory.
 pub(crate) struct Charged {
     pub(crate) charges: Charges,
-    /// The [epoch](crate::memory) in which it was.
+    /// The epoch of the tables in which it was: a refund in a later one gives nothing back.
     pub(crate) epoch: u64,
 }

@@ -21,7 +21,7 @@
 //! 4. `Gcra::check`: the decision, and the debt after it
 //! 5. `Slot::charge`: the compare-and-swap
 //!
-//! In every other case it goes on to `MemoryLimiter::take`: to `Debts::charge` for several limits by GCRA, or to
+//! In every other case it goes on to `MemoryLimiter::check_slow_path`: to `Debts::charge` for several limits by GCRA, or to
 //! `Tables::operate` and `held::operate`, which holds the states for `KeyStates::take` of `algorithms`.
 
 mod acquire;

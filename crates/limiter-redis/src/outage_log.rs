@@ -85,7 +85,7 @@ impl OutageLog {
     }
 }
 
-/// Decides which outages are logged: the first at once, and then at most one every [`Damper::INTERVAL`].
+/// Decides which outages are logged: the first at once, and then at most one every [`OutageLog::INTERVAL`].
 ///
 /// Both the begin and the end of an outage are logged, or neither.
 #[derive(Debug, Default)]

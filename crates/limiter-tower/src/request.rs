@@ -7,6 +7,7 @@
 //! | `layer`, `rates` | the layer of rates, and its gate |
 //! | `decide`, `queue`, `conclude` | the decision on one request by all rates |
 //! | `after` | what is done with an admitted request and its response |
+//! | `body` | the body of a refusal, in the type of the inner service's body |
 
 pub(crate) mod after;
 pub(crate) mod body;

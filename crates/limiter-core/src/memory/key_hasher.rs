@@ -66,7 +66,7 @@ impl fmt::Debug for KeyHasher {
     }
 }
 
-/// Maps the high bits of a hash onto the indices of any length: the tag has the low ones.
+/// Maps the high bits of a hash onto the indices of any length.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a product over 2^64 is below the length")]
 pub(crate) fn index(hash: u64, length: usize) -> usize {

@@ -20,12 +20,12 @@ use crate::{
 pub(crate) struct Present {
     /// As the states count it: Unix time with aligned windows.
     pub(crate) now: Timestamp,
-    /// By [`Clock::now`], by which waiters sleep and have their deadlines, because Unix time may step.
+    /// By [`Clock::now`](crate::Clock::now), by which waiters sleep and have their deadlines, because Unix time may step.
     pub(crate) monotonic: Timestamp,
 }
 
 impl Present {
-    /// Returns when a moment of the states' time comes by [`Clock::now`]: at once if it is past.
+    /// Returns when a moment of the states' time comes by [`Clock::now`](crate::Clock::now): at once if it is past.
     pub(crate) fn by_the_clock(self, moment: Timestamp) -> Timestamp {
         self.monotonic.saturating_add(moment.saturating_since(self.now))
     }

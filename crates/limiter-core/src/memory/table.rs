@@ -23,8 +23,7 @@ pub(super) struct Table {
     /// The other entries of all logs, and how many there may be. Beyond, a key's entries are merged.
     entries: AtomicUsize,
     max_entries: usize,
-    /// The longest for which any policy of the limiter takes to recover, in nanoseconds. Slots of other keys are judged by
-    /// it.
+    /// The longest time that any limit of the limiter takes to recover, in nanoseconds. Slots of other keys are judged by it.
     reach: AtomicU64,
     /// How many lines have been searched for logs that have recovered.
     searched: AtomicUsize,
@@ -53,7 +52,7 @@ impl Table {
         }
     }
 
-    /// Lets a policy use the table.
+    /// Lets a limit use the table.
     pub(super) fn add(&self, transition: &AnyTransition) {
         let reach = whole(transition.reach().as_nanos());
         if reach > self.reach.load(Ordering::Relaxed) {
@@ -111,7 +110,7 @@ impl Table {
         }
     }
 
-    /// Returns the longest for which a possible state is not fresh.
+    /// Returns the longest time for which a possible state is not fresh.
     pub(super) fn reach(&self) -> Duration {
         Duration::from_nanos(self.reach.load(Ordering::Relaxed))
     }
@@ -172,7 +171,7 @@ impl Table {
 /// 100,000 both.
 const SLOTS: usize = 16;
 
-/// Slots, each with an owner and a state of one index. These are apart, so that a search for a slot reads few
+/// Slots: an owner and a state of one index. Owners are in an array of their own, so that a search for a slot reads few
 /// cache lines: without that, a refusal by a full table takes three times as long.
 #[derive(Default)]
 pub(super) struct Line {
@@ -259,7 +258,7 @@ impl Line {
         }
     }
 
-    /// Returns the states that are fresh.
+    /// Returns the states whose debt has ended.
     fn recovered(&mut self, now: Timestamp) -> impl Iterator<Item = &mut State> {
         let slots = self.states.iter_mut().zip(&self.owners);
         slots.filter(move |(_, owner)| owner.end <= now).map(|(state, _)| state)

@@ -48,7 +48,7 @@ pub(super) enum Store<'a> {
 pub(crate) struct Room {
     /// About how many keys, each with a state for each limit of the first policy.
     pub(crate) keys: usize,
-    /// The entries of logs for each state, which all share.
+    /// The entries of logs for each key: some of its own, and the others shared by all.
     pub(crate) entries_per_key: usize,
     pub(crate) on_full: OnFull,
     /// How many waiters there may be.

@@ -20,8 +20,8 @@ pub(crate) struct Queues {
     shards: Box<[Mutex<HashMap<u64, Queue>>]>,
 }
 
-/// Far more than shards, because all keys that share a count with a waiter take the slow path. With 100
-/// waiters and 32 counts, checks of other keys take 60 % longer (`docs/decisions/waiters.md`).
+/// Far more than shards, because all keys that share a count with a waiter take the slow path: `docs/decisions/waiters.md`
+/// has the time of their checks.
 const COUNTS: usize = 1_024;
 const SHARDS: usize = 32;
 

@@ -6,8 +6,8 @@
 //!
 //! If all slots of a key are taken by debtors, the key has no state.
 //!
-//! A slot is a debt in two 64-bit atomics. The tag is the hash of the key and of the span of its quota. The word is the tick
-//! at which the debt ends.
+//! A slot is a debt in two 64-bit atomics. The tag is the hash of the key, combined with the salt of its limit. The word is the
+//! tick at which the debt ends.
 //!
 //! A charge is one compare-and-swap of the word. It counts if the tag is still the same afterwards. Any other change first
 //! holds the slot: it swaps the word to `BUSY`, compares the tag, and then stores the tag and the word. So

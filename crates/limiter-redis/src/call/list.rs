@@ -122,7 +122,7 @@ impl Operation for Decide {
                 context.events.tally.decided(decision);
             }
             if !decision.is_admitted() && are_exact {
-                // What does not fit at all is one permit.
+                // If nothing was taken, not even one permit fits.
                 let cost = if *ask == Ask::UpTo { Cost::ONE } else { *cost };
                 let denial = Denial { cost, decision: *decision, sent, received };
                 let of = (key, &plan.policy);
@@ -200,11 +200,11 @@ pub(crate) fn read(ask: Ask, demands: &[Demand<'_>], numbers: &[i64]) -> Option<
     }
     let fewest = |usages| CheckReply::admitted(Usage::fewest_remaining(usages), None);
     match (ask, flag, rest) {
-        // Whatever the waits are of what is not asked for.
+        // The reply to a peek is a refusal, whose waits say nothing.
         (Ask::Peek, REFUSED, _) | (Ask::Check, ADMITTED, []) => {
             Some(all.into_iter().map(fewest).collect())
         }
-        // Neither a peek nor a charge in any case is decided so.
+        // A peek is never admitted, and a charge in any case never refused.
         (Ask::Peek, ..) | (Ask::InAnyCase, REFUSED, _) => None,
         (_, ADMITTED, &[number, taken_at, ref marks @ ..]) => {
             admitted(demands, all, |cost| ask.charged(number, cost), (taken_at, marks))

@@ -1,4 +1,4 @@
-//! What a caller asks of the store, and how far that is on its way.
+//! What a caller asks of the store, and the progress of its request.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! What gives back: a refund of a charge, and the deletion of a subject's states.
+//! Refunds of charges, and resets of subjects.
 
 use std::sync::Arc;
 

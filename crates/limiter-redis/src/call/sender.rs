@@ -1,4 +1,4 @@
-//! The one way to the store, and back: requests are collected, sent in calls within their deadline, and answered.
+//! Collects requests, sends them in calls within their deadline, and answers their callers.
 
 use std::{
     slice,
