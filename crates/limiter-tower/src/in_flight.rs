@@ -109,7 +109,7 @@ impl InFlightRule {
     ///
     /// # Errors
     ///
-    /// As [`check_in_flight`](limiter_core::check_in_flight).
+    /// As [`check_in_flight`].
     pub fn shown_as(self, name: &str) -> Result<Self, Error> {
         check_in_flight(name, self.limit())?;
         let live = Arc::new(Live::new(name));
