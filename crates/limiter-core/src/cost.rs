@@ -28,6 +28,7 @@ impl Cost {
     /// If `permits` is zero.
     #[must_use]
     #[expect(clippy::expect_used, reason = "documented: a constant of zero permits")]
+    #[track_caller]
     pub const fn of(permits: u64) -> Self {
         Self(NonZeroU64::new(permits).expect("a cost must be at least 1 permit"))
     }

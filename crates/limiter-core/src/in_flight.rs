@@ -23,7 +23,8 @@ use crate::{Error, ErrorKind, Key, LimiterFuture, LimiterId, Source, policy::val
 /// A result is an error if the store fails, of the [kind](crate::ErrorKind) `Unavailable`, `Undetermined` or `Unexpected`.
 /// A refusal is not an error. A limiter in memory is ready at once and returns no error.
 #[diagnostic::on_unimplemented(
-    note = "instead of an `Arc` of a limiter, pass a clone of it, which has the same permits, or an `Arc<dyn InFlightLimiter>`"
+    note = "instead of an `Arc` of a limiter, pass a clone of it, which has the same permits, or an `Arc<dyn InFlightLimiter>`",
+    note = "a `Result`, such as that of `InFlight::new`, needs a `?` first"
 )]
 pub trait InFlightLimiter: Send + Sync {
     /// Returns the name, which header fields, log lines and metrics carry. Through a store it finds the states.

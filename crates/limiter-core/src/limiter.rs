@@ -22,7 +22,8 @@ use crate::{
 /// `Undetermined` or `Unexpected`. A refusal is not an error. A limiter in memory is ready at once and
 /// returns no error.
 #[diagnostic::on_unimplemented(
-    note = "instead of an `Arc` of a limiter, pass a clone of it, which has the same states, or an `Arc<dyn Limiter>`"
+    note = "instead of an `Arc` of a limiter, pass a clone of it, which has the same states, or an `Arc<dyn Limiter>`",
+    note = "a `Result`, such as that of `connect`, needs a `?` first"
 )]
 pub trait Limiter: Store {
     /// Returns the policy that this handle enforces.

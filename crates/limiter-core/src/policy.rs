@@ -281,6 +281,7 @@ impl Policy {
     ///
     /// If the name is invalid: see [`Policy::new`].
     #[must_use]
+    #[track_caller]
     pub fn gcra(name: &str, quota: Quota) -> Self {
         Self::served(name, Algorithm::Gcra, quota)
     }
@@ -293,6 +294,7 @@ impl Policy {
     /// If the name is invalid, if `capacity` is zero or takes too long to refill
     /// ([`Quota::with_burst`]), or if `refill` has another burst of its own.
     #[must_use]
+    #[track_caller]
     pub fn token_bucket(name: &str, capacity: u64, refill: Quota) -> Self {
         let has_own_burst = refill.burst() != refill.permits() && refill.burst() != capacity;
         assert!(
@@ -307,6 +309,7 @@ impl Policy {
     /// Panics as [`Policy::token_bucket`] does.
     #[must_use]
     #[doc(alias = "leaky_meter")]
+    #[track_caller]
     pub fn leaky_bucket(name: &str, capacity: u64, leak: Quota) -> Self {
         Self::token_bucket(name, capacity, leak)
     }
@@ -321,6 +324,7 @@ impl Policy {
     ///
     /// If the name is invalid, or if `depth` permits take longer than [`Quota::MAX_RECOVERY`].
     #[must_use]
+    #[track_caller]
     pub fn leaky_queue(name: &str, depth: u64, outflow: Quota) -> Self {
         Self::served(name, Algorithm::LeakyQueue { depth }, outflow)
     }
@@ -332,6 +336,7 @@ impl Policy {
     ///
     /// If the name is invalid, or if the quota has a burst of its own.
     #[must_use]
+    #[track_caller]
     pub fn fixed_window(name: &str, quota: Quota) -> Self {
         Self::served(name, Algorithm::FixedWindow, quota)
     }
@@ -340,6 +345,7 @@ impl Policy {
     /// of their length since the Unix epoch: a minute at second 0, a day at 0:00 UTC.
     /// Panics as [`Policy::fixed_window`] does.
     #[must_use]
+    #[track_caller]
     pub fn aligned_window(name: &str, quota: Quota) -> Self {
         Self::served(name, Algorithm::AlignedWindow, quota)
     }
@@ -347,6 +353,7 @@ impl Policy {
     /// Returns a policy with a window that slides slot by slot. Panics as [`Policy::fixed_window`]
     /// does, or if the window can't be cut into so many slots.
     #[must_use]
+    #[track_caller]
     pub fn sub_windows(name: &str, quota: Quota, slots: Slots) -> Self {
         Self::served(name, Algorithm::SubWindows(slots), quota)
     }
@@ -354,6 +361,7 @@ impl Policy {
     /// Returns a policy with a window that slides by an estimate from two counters. Panics as
     /// [`Policy::fixed_window`] does, or if the quota has more than 50,000,000 permits.
     #[must_use]
+    #[track_caller]
     pub fn sliding_counter(name: &str, quota: Quota) -> Self {
         Self::served(name, Algorithm::SlidingCounter, quota)
     }
@@ -361,12 +369,18 @@ impl Policy {
     /// Returns a policy with a window that slides exactly, by a log of all permits. Panics as
     /// [`Policy::fixed_window`] does, or if the quota has more than 1,000,000 permits.
     #[must_use]
+    #[track_caller]
     pub fn sliding_log(name: &str, quota: Quota) -> Self {
         Self::served(name, Algorithm::SlidingLog, quota)
     }
 
     #[expect(clippy::panic, reason = "documented: a constant that can't be served")]
+    #[track_caller]
     fn served(name: &str, algorithm: Algorithm, quota: Quota) -> Self {
-        Self::new(name, algorithm, quota).unwrap_or_else(|error| panic!("{error}"))
+        // No closure: a panic in it would name its own line.
+        match Self::new(name, algorithm, quota) {
+            Ok(policy) => policy,
+            Err(error) => panic!("{error}"),
+        }
     }
 }

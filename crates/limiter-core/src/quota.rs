@@ -63,24 +63,28 @@ impl Quota {
     ///
     /// If `permits` is zero, or the rate is above [`Quota::MAX_RATE`].
     #[must_use]
+    #[track_caller]
     pub const fn per_second(permits: u64) -> Self {
         served(Self::checked(permits, Duration::from_secs(1)))
     }
 
     /// Returns a quota of `permits` a minute. Panics as [`Quota::per_second`] does.
     #[must_use]
+    #[track_caller]
     pub const fn per_minute(permits: u64) -> Self {
         served(Self::checked(permits, Duration::from_secs(60)))
     }
 
     /// Returns a quota of `permits` an hour. Panics as [`Quota::per_second`] does.
     #[must_use]
+    #[track_caller]
     pub const fn per_hour(permits: u64) -> Self {
         served(Self::checked(permits, Duration::from_secs(3_600)))
     }
 
     /// Returns a quota of `permits` a day of 24 hours. Panics as [`Quota::per_second`] does.
     #[must_use]
+    #[track_caller]
     pub const fn per_day(permits: u64) -> Self {
         served(Self::checked(permits, DAY))
     }
@@ -104,6 +108,7 @@ impl Quota {
     ///
     /// If `burst` is zero, or takes longer than [`Quota::MAX_RECOVERY`] to recover.
     #[must_use]
+    #[track_caller]
     pub const fn with_burst(self, burst: u64) -> Self {
         served(self.checked_burst(burst))
     }
@@ -171,6 +176,7 @@ fn invalid(quota: &str, fault: &str) -> Error {
 }
 
 #[expect(clippy::panic, reason = "documented: a constant that no limiter can serve")]
+#[track_caller]
 const fn served(quota: Result<Quota, &'static str>) -> Quota {
     match quota {
         Ok(quota) => quota,

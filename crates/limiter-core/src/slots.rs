@@ -35,6 +35,7 @@ impl Slots {
     /// Unless `number` is from 1 to [`Slots::MAX`]. For a number from outside the program, use
     /// [`Slots::try_strict`].
     #[must_use]
+    #[track_caller]
     pub const fn strict(number: u32) -> Self {
         assert!(number >= 1 && number <= Self::MAX, "invalid slots: use 1 to 10000");
         Self { number, loose: false, paced: false }
@@ -50,6 +51,7 @@ impl Slots {
     /// As [`Slots::strict`], and if `number` is 1: a single loose slot is an aligned window. For a number
     /// from outside the program, use [`Slots::try_loose`].
     #[must_use]
+    #[track_caller]
     pub const fn loose(number: u32) -> Self {
         assert!(
             number != 1,

@@ -1,6 +1,11 @@
 //! Invalid values are refused where they are constructed, and the error quotes them.
 
-use std::{panic::catch_unwind, time::Duration};
+use std::{
+    panic::{catch_unwind, set_hook, take_hook},
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
 
 use limiter_core::{Algorithm, Cost, Error, ErrorKind, Limit, MemoryLimiter, Policy, Quota, Slots};
 
@@ -100,6 +105,37 @@ fn a_cost_of_zero_is_refused() {
     let message = "invalid cost 0: it must be at least 1";
     assert_refused(Cost::new(0), ErrorKind::InvalidCost, message);
     assert!(catch_unwind(|| Cost::of(0)).is_err());
+}
+
+/// Without a backtrace, the place in a panic's message is all that finds the constant.
+#[test]
+fn a_panic_names_the_place_of_the_invalid_constant() {
+    let constants: [fn(); 8] = [
+        || _ = Quota::per_minute(0),
+        || _ = Quota::per_second(5).with_burst(0),
+        || _ = Cost::of(0),
+        || _ = Slots::strict(0),
+        || _ = Slots::loose(1),
+        || _ = Policy::gcra("", Quota::per_second(5)),
+        || _ = Policy::leaky_bucket("api", 0, Quota::per_second(5)),
+        || _ = Policy::sliding_log("", Quota::per_second(5)),
+    ];
+    let (test, before) = (thread::current().id(), take_hook());
+    let files = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&files);
+    set_hook(Box::new(move |panic| {
+        if thread::current().id() == test {
+            seen.lock().unwrap().push(panic.location().unwrap().file().to_owned());
+        } else {
+            before(panic);
+        }
+    }));
+    for constant in constants {
+        catch_unwind(constant).unwrap_err();
+    }
+    // A copy, because the hook locks the list when the assertion fails.
+    let files = files.lock().unwrap().clone();
+    assert_eq!(files, [file!(); 8]);
 }
 
 /// Which quotas each algorithm refuses, for every store alike.

@@ -132,7 +132,11 @@ macro_rules! layer_constructors {
         #[track_caller]
         // A program that is set up wrongly must not start.
         pub fn all(rules: impl IntoIterator<Item = $rule>) -> Self {
-            Self::try_all(rules).unwrap_or_else(|error| panic!("{error}"))
+            // No closure: a panic in it would name its own line.
+            match Self::try_all(rules) {
+                Ok(layer) => layer,
+                Err(error) => panic!("{error}"),
+            }
         }
 
         /// Returns a layer with one rule, as [`new`](Self::new).

@@ -1,7 +1,9 @@
 //! Faults of a layer's setup: found when it is built where that is possible, and else by the first request.
 
 use std::{
+    panic::{catch_unwind, set_hook, take_hook},
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
 
@@ -49,6 +51,30 @@ async fn a_list_may_be_longer_than_a_decision() {
         assert_eq!(rule.peek(&b"a".into()).await.unwrap().used(), 1);
     }
     assert_eq!(rules[16].peek(&b"a".into()).await.unwrap().used(), 0);
+}
+
+/// Without a backtrace, the place in a panic's message is all that finds the layer.
+#[test]
+fn a_panic_names_the_place_of_the_invalid_layer() {
+    let unverified = || HeaderKey::new(HeaderName::from_static("x-api-key")).or_reject();
+    let (test, before) = (thread::current().id(), take_hook());
+    let files = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&files);
+    set_hook(Box::new(move |panic| {
+        if thread::current().id() == test {
+            seen.lock().unwrap().push(panic.location().unwrap().file().to_owned());
+        } else {
+            before(panic);
+        }
+    }));
+    catch_unwind(|| drop(RateLimitLayer::all([]))).unwrap_err();
+    catch_unwind(|| drop(RateLimitLayer::new(hourly("api", 9), unverified()))).unwrap_err();
+    catch_unwind(|| drop(RateLimitLayer::from(Rule::new(hourly("api", 9), unverified()))))
+        .unwrap_err();
+    catch_unwind(|| drop(InFlightLayer::all([]))).unwrap_err();
+    // A copy, because the hook locks the list when the assertion fails.
+    let files = files.lock().unwrap().clone();
+    assert_eq!(files, [file!(); 4]);
 }
 
 /// Header fields would have two members of one name.
