@@ -83,6 +83,8 @@ pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
     ensure!(pages.len() == names.len() && !names.is_empty(), "the pages are {}", self::names());
     // Beside the main tree's own output: the peers enable features that it does without.
     let target = target_folder(shell)?.join("bench");
+    // Before a page is written, which makes the tree dirty.
+    let commit = cmd!(shell, "git describe --always --dirty").quiet().read()?;
     for page in pages {
         let Page { name, file, profile, features, section, server, .. } = page;
         eprintln!("==> {name}");
@@ -97,7 +99,7 @@ pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
         let printed = bench.quiet().read()?;
         println!("{printed}");
         if quick.is_empty() {
-            shell.write_file(file, format!("{}{printed}\n", head(shell, page)?))?;
+            shell.write_file(file, format!("{}{printed}\n", head(shell, page, &commit)?))?;
         }
     }
     Ok(())
@@ -108,11 +110,10 @@ pub(crate) fn names() -> String {
     PAGES.iter().map(|page| page.name).collect::<Vec<_>>().join(", ")
 }
 
-fn head(shell: &Shell, page: &Page) -> Result<String> {
+fn head(shell: &Shell, page: &Page, commit: &str) -> Result<String> {
     let Page { name, title, profile, .. } = page;
     let date = cmd!(shell, "date -u").arg("+%Y-%m-%d %H:%M UTC").quiet().read()?;
     let compiler = cmd!(shell, "rustc --version").quiet().read()?;
-    let commit = cmd!(shell, "git describe --always --dirty").quiet().read()?;
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("an unknown processor", |(_, model)| model);

@@ -16,7 +16,7 @@
 //! another terminal:
 //!
 //! ```console
-//! $ for i in $(seq 12); do curl -si http://127.0.0.1:3000/ | grep -iE '^(HTTP|ratelimit:|retry)'; done
+//! $ for i in $(seq 11); do curl -si http://127.0.0.1:3000/ | grep -iE '^(HTTP|ratelimit:|retry)'; done
 //! HTTP/1.1 200 OK
 //! ratelimit: "default";r=9;t=54
 //! ...
@@ -49,7 +49,7 @@ async fn main() -> Result<()> {
     let address = listener.local_addr()?;
     println!("listening on http://{address}, try:");
     println!(
-        "  for i in $(seq 12); do curl -si http://{address}/ | grep -iE '^(HTTP|ratelimit:|retry)'; done"
+        "  for i in $(seq 11); do curl -si http://{address}/ | grep -iE '^(HTTP|ratelimit:|retry)'; done"
     );
     // The layer counts requests by the peer's address, which axum adds to each request like this.
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
