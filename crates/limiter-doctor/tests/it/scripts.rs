@@ -29,7 +29,7 @@ fn the_text_of_a_script_is_printed_as_it_is_sent() {
     assert!(printed.err.starts_with("error: invalid script \"gcr\"; use one of "), "{printed:?}");
 }
 
-/// `limiter-doctor top | head` is no error, although `head` closes the pipe before the end.
+/// `limiter-doctor top | head` ends without an error, although `head` closes the pipe early.
 #[test]
 fn a_closed_pipe_is_no_error() {
     let (reader, writer) = std::io::pipe().unwrap();

@@ -163,7 +163,7 @@ async fn the_refusal_that_starts_a_block_announces_it() {
     assert_eq!(waits, ["30", "30", "300", "300"]);
 }
 
-/// A client that obeyed the limit's wait came back to a block, which it had not been told of.
+/// The refusal that starts a block used to announce the limit's wait. A client that obeyed it was refused by the block.
 #[tokio::test]
 async fn a_refusal_that_starts_a_block_through_a_store_has_its_wait() {
     let rule = Rule::new(Store::new(limiter("api", 2).0), ClientIp::peer()).block(block()).unwrap();
