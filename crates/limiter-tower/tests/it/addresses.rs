@@ -3,17 +3,18 @@
 //! The client is 203.0.113.7, unless a row says otherwise, and 198.51.100.1 is what it pretends to be.
 //! The proxies are in 10.0.0.0/24 and 2001:db8:a::/48.
 
-mod axum;
 mod forwarded;
 mod key;
 mod list;
 mod networks;
 mod peer;
 mod properties;
+mod router;
 mod single;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Request};
-use limiter_tower::{ClientIp, key::PeerAddr};
+use http::HeaderValue;
+
+use crate::*;
 
 /// A peer, the lines of a header field, and the client that they mean.
 type Row = (&'static str, &'static [&'static str], &'static str);
@@ -43,9 +44,7 @@ fn request(peer: &str, name: &'static str, values: &[impl AsRef<[u8]>]) -> Reque
         headers.append(name, HeaderValue::from_bytes(value.as_ref()).unwrap());
     }
     let mut request = Request::new(());
-    request
-        .extensions_mut()
-        .insert(PeerAddr((peer.parse::<std::net::IpAddr>().unwrap(), 4711).into()));
+    request.extensions_mut().insert(PeerAddr((peer.parse::<IpAddr>().unwrap(), 4711).into()));
     *request.headers_mut() = headers;
     request
 }

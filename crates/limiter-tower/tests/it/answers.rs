@@ -1,21 +1,15 @@
 //! Admissions and refusals, as a client receives them.
 
-use std::time::Duration;
+use axum::body;
 
-use axum::{Router, body, routing::get};
-use http::{Request, StatusCode};
-use limiter_core::Quota;
-use limiter_tower::{RateLimitLayer, observe::Decisions};
-use tower::{Layer, ServiceExt, service_fn};
-
-use crate::{decision, for_all, header, hello, layer, limiter, request_from, send, text};
+use crate::*;
 
 #[tokio::test]
 async fn the_limit_is_admitted_and_the_rest_refused() {
     let (layer, _) = layer();
     let service = layer.layer(service_fn(hello));
     for remaining in (0..10).rev() {
-        let response = send(&service, request_from("192.0.2.1")).await;
+        let response = send(&service, request()).await;
         assert_eq!(response.status(), StatusCode::OK);
         let headers = response.headers();
         assert_eq!(header(headers, "ratelimit-policy"), Some("\"default\";q=10;w=60"));
@@ -25,7 +19,7 @@ async fn the_limit_is_admitted_and_the_rest_refused() {
         assert_eq!(header(headers, "retry-after"), None);
     }
     for _ in 0..15 {
-        let response = send(&service, request_from("192.0.2.1")).await;
+        let response = send(&service, request()).await;
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
         let headers = response.headers();
         assert_eq!(header(headers, "ratelimit-policy"), Some("\"default\";q=10;w=60"));
@@ -42,23 +36,23 @@ async fn a_retry_after_the_wait_is_admitted_once() {
     let (layer, clock) = layer();
     let service = layer.layer(service_fn(hello));
     for _ in 0..10 {
-        send(&service, request_from("192.0.2.1")).await;
+        send(&service, request()).await;
     }
     clock.advance(Duration::from_millis(1));
-    let refusal = send(&service, request_from("192.0.2.1")).await;
+    let refusal = send(&service, request()).await;
     // 5.999 s, rounded up.
     assert_eq!(header(refusal.headers(), "retry-after"), Some("6"));
     let wait = decision(refusal.extensions()).retry_after().unwrap();
     assert_eq!(wait, Duration::from_millis(5_999));
 
     clock.advance(wait - Duration::from_nanos(1));
-    let early = send(&service, request_from("192.0.2.1")).await;
+    let early = send(&service, request()).await;
     assert_eq!(early.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(header(early.headers(), "retry-after"), Some("1"));
 
     clock.advance(Duration::from_nanos(1));
-    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), StatusCode::OK);
-    let again = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(send(&service, request()).await.status(), StatusCode::OK);
+    let again = send(&service, request()).await;
     assert_eq!(again.status(), StatusCode::TOO_MANY_REQUESTS);
 }
 

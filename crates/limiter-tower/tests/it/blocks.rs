@@ -1,28 +1,8 @@
 //! Keys that are blocked after refusals, or after responses that a closure chooses.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use http::HeaderName;
-use limiter_core::{Block, ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_tower::{
-    Answers, ClientIp, RateLimitLayer, Rule,
-    key::{HeaderKey, MaybeKey},
-    observe::Outcome,
-    refusal::problem_json,
-    rule::{Mode, Strike},
-};
-use tower::{Layer, service_fn};
-
-use crate::{
-    header, hello, limiter_of, named, poll_once, request_for, request_from, send, statuses,
-    store::Store, text,
-};
+use crate::{store::Store, *};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -30,16 +10,21 @@ fn block() -> Block {
     Block::after(3).within(10 * MINUTE).lasting(5 * MINUTE).doubling(20 * MINUTE)
 }
 
-fn limiter(name: &'static str, permits: u64) -> (MemoryLimiter<ManualClock>, ManualClock) {
+/// Returns a rule by address of so many permits a minute, with the block, and its clock.
+fn blocking(permits: u64) -> (Rule, ManualClock) {
+    let (limiter, clock) = limiter("api", permits);
+    (by_address(limiter).block(block()).unwrap(), clock)
+}
+
+fn limiter(name: &'static str, permits: u64) -> (Memory, ManualClock) {
     limiter_of(Policy::gcra(name, Quota::per_minute(permits)))
 }
 
 #[tokio::test]
 async fn refusals_block_a_key_and_a_block_is_not_prolonged_and_doubles() {
-    let (limiter, clock) = limiter("api", 2);
-    let rule = Rule::new(limiter, ClientIp::peer()).block(block()).unwrap();
+    let (rule, clock) = blocking(2);
     let service = RateLimitLayer::all([rule.clone()]).layer(service_fn(hello));
-    let key = std::net::Ipv4Addr::new(192, 0, 2, 1).into();
+    let key = CLIENT.into();
     // Two are admitted, and the third refusal blocks.
     assert_eq!(statuses(&service, 5).await, [200, 200, 429, 429, 429]);
     assert_eq!(rule.blocked_for(&key).await.unwrap(), 5 * MINUTE);
@@ -48,7 +33,7 @@ async fn refusals_block_a_key_and_a_block_is_not_prolonged_and_doubles() {
     assert_eq!(statuses(&service, 10).await, [429; 10]);
     assert_eq!(rule.blocked_for(&key).await.unwrap(), MINUTE);
     assert_eq!(rule.peek(&key).await.unwrap().remaining(), 2);
-    let refused = send(&service, request_from("192.0.2.1")).await;
+    let refused = send(&service, request()).await;
     assert_eq!(header(refused.headers(), "retry-after"), Some("60"));
     // Others are not.
     assert_eq!(send(&service, request_from("192.0.2.2")).await.status(), 200);
@@ -64,18 +49,18 @@ async fn a_blocked_key_charges_no_other_rule_and_is_reported() {
     let (blocking, _) = limiter("api", 1);
     let (other, _) = limiter("all", 100);
     let rule = Rule::new(blocking, ClientIp::peer()).block(block()).unwrap();
-    let all = Rule::new(other, limiter_tower::key::FixedKey::new("all"));
+    let all = Rule::new(other, FixedKey::new("all"));
     let layer =
         RateLimitLayer::all([all.clone(), rule]).answers(Answers::new().refuse_with(problem_json));
     let service = layer.layer(service_fn(hello));
     assert_eq!(statuses(&service, 4).await, [200, 429, 429, 429]);
     assert_eq!(statuses(&service, 5).await, [429; 5]);
     assert_eq!(all.peek(&"all".into()).await.unwrap().remaining(), 99);
-    let refused = send(&service, request_from("192.0.2.1")).await;
-    let problem: serde_json::Value = serde_json::from_str(&text(refused).await).unwrap();
+    let refused = send(&service, request()).await;
+    let problem: Value = serde_json::from_str(&text(refused).await).unwrap();
     assert!(problem["type"].as_str().unwrap().ends_with("#abnormal-usage-detected"), "{problem}");
     assert_eq!(problem["retry-after"], 300);
-    assert_eq!(problem["violated-policies"], serde_json::json!(["api"]));
+    assert_eq!(problem["violated-policies"], json!(["api"]));
 }
 
 #[tokio::test]
@@ -105,18 +90,16 @@ async fn chosen_responses_are_strikes_of_any_user() {
 
 #[tokio::test]
 async fn a_shadow_counts_strikes_and_refuses_nobody() {
-    let (limiter, _) = limiter("api", 1);
-    let rule = Rule::new(limiter, ClientIp::peer()).block(block()).unwrap().with_mode(Mode::SHADOW);
+    let rule = blocking(1).0.with_mode(Mode::SHADOW);
     let service = RateLimitLayer::all([rule.clone()]).layer(service_fn(hello));
     assert_eq!(statuses(&service, 6).await, [200; 6]);
-    let key = std::net::Ipv4Addr::new(192, 0, 2, 1).into();
+    let key = CLIENT.into();
     assert_eq!(rule.blocked_for(&key).await.unwrap(), 5 * MINUTE);
 }
 
 #[test]
 fn a_block_that_is_impossible_is_an_error() {
-    let (limiter, _) = limiter("api", 1);
-    let error = Rule::new(limiter, ClientIp::peer()).block(Block::after(0)).unwrap_err();
+    let error = by_address(limiter("api", 1).0).block(Block::after(0)).unwrap_err();
     assert_eq!(error.to_string(), "invalid block \"after 0\": use 1 to 1000000 strikes");
 }
 
@@ -126,7 +109,7 @@ async fn a_handler_reports_strikes_and_successes() {
     let block = block().clear_on_success();
     let rule =
         Rule::new(limiter, ClientIp::peer()).block_by_response(block, |_| Strike::Ignore).unwrap();
-    let key = limiter_core::Key::from("alice");
+    let key = Key::from("alice");
     let check = async || rule.check(&key).await;
     for _ in 0..2 {
         check().await.unwrap().strike();
@@ -143,34 +126,23 @@ async fn a_handler_reports_strikes_and_successes() {
 #[test]
 #[should_panic(expected = "two rules have a policy or limit named \"api-block\"; rename one")]
 fn a_rule_with_the_name_of_anothers_block_is_refused() {
-    let blocking = Rule::new(limiter("api", 1).0, ClientIp::peer()).block(block()).unwrap();
-    let other = Rule::new(limiter("api-block", 1).0, ClientIp::peer());
-    drop(RateLimitLayer::all([blocking, other]));
+    drop(RateLimitLayer::all([blocking(1).0, by_address(limiter("api-block", 1).0)]));
 }
 
+/// It used to announce the limit's wait, so a client that obeyed it was refused by the block.
 #[tokio::test]
 async fn the_refusal_that_starts_a_block_announces_it() {
-    let (limiter, _) = limiter("api", 2);
-    let rule = Rule::new(limiter, ClientIp::peer()).block(block()).unwrap();
-    let service = RateLimitLayer::all([rule]).layer(service_fn(hello));
-    let mut waits = Vec::new();
-    for _ in 0..6 {
-        let response = send(&service, request_from("192.0.2.1")).await;
-        waits.push(header(response.headers(), "retry-after").map(str::to_owned));
+    let store = Store::new(limiter("api", 2).0);
+    for rule in [blocking(2).0, by_address(store).block(block()).unwrap()] {
+        let service = RateLimitLayer::all([rule]).layer(service_fn(hello));
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            let response = send(&service, request()).await;
+            waits.extend(header(response.headers(), "retry-after").map(str::to_owned));
+        }
+        // 30 s until a permit recovers; the third refusal starts the block.
+        assert_eq!(waits, ["30", "30", "300", "300"]);
     }
-    let waits: Vec<_> = waits.iter().flatten().collect();
-    // 30 s until a permit recovers; the third refusal starts the block.
-    assert_eq!(waits, ["30", "30", "300", "300"]);
-}
-
-/// The refusal that starts a block used to announce the limit's wait. A client that obeyed it was refused by the block.
-#[tokio::test]
-async fn a_refusal_that_starts_a_block_through_a_store_has_its_wait() {
-    let rule = Rule::new(Store::new(limiter("api", 2).0), ClientIp::peer()).block(block()).unwrap();
-    let service = RateLimitLayer::all([rule]).layer(service_fn(hello));
-    assert_eq!(statuses(&service, 4).await, [200, 200, 429, 429]);
-    let refused = send(&service, request_from("192.0.2.1")).await;
-    assert_eq!(header(refused.headers(), "retry-after"), Some("300"));
 }
 
 /// Else a client that leaves at once would never be struck.
@@ -187,7 +159,7 @@ async fn a_strike_through_a_store_counts_without_its_client() {
     let service = RateLimitLayer::all([rule.clone()]).layer(service_fn(hello));
     assert_eq!(statuses(&service, 1).await, [200]);
     for refusal in 1..=3 {
-        let mut call = Box::pin(send(&service, request_from("192.0.2.1")));
+        let mut call = Box::pin(send(&service, request()));
         while refusals.load(Relaxed) < refusal {
             assert!(poll_once(call.as_mut()).is_none());
         }
@@ -196,6 +168,6 @@ async fn a_strike_through_a_store_counts_without_its_client() {
             tokio::task::yield_now().await;
         }
     }
-    let key = std::net::Ipv4Addr::new(192, 0, 2, 1).into();
+    let key = CLIENT.into();
     assert_eq!(rule.blocked_for(&key).await.unwrap(), 5 * MINUTE);
 }

@@ -1,23 +1,13 @@
 //! The stacks in which the layer leaves the type of responses as it is, and those that need `any_body`.
 
-use std::convert::Infallible;
-
-use axum::{Router, routing::get};
-use bytes::Bytes;
-use http::{Request, Response};
 use http_body::Body as _;
 use http_body_util::{
     BodyExt, Either, Empty, Full,
     combinators::{BoxBody, UnsyncBoxBody},
 };
-use limiter_core::Quota;
-use limiter_tower::{
-    ClientIp, RateLimitLayer,
-    service::{FromRefusal, ResponseFuture},
-};
-use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+use limiter_tower::service::{FromRefusal, ResponseFuture};
 
-use crate::{Body, limiter, request_from, text};
+use crate::*;
 
 fn one() -> RateLimitLayer {
     RateLimitLayer::new(limiter(Quota::per_hour(1)).0, ClientIp::peer())
@@ -33,7 +23,7 @@ where
 {
     let mut texts = Vec::new();
     for status in [200, 429] {
-        let request = request_from("192.0.2.1").map(axum::body::Body::new);
+        let request = request().map(axum::body::Body::new);
         let response = service.ready().await.unwrap().call(request).await.unwrap();
         assert_eq!(response.status(), status);
         texts.push(text(response).await);
@@ -92,7 +82,7 @@ async fn a_body_that_is_somebody_elses_becomes_either() {
     // Files, and the responses of a proxy.
     let folder = tower_http::services::ServeDir::new(env!("CARGO_MANIFEST_DIR"));
     let files = one().any_body().layer(folder);
-    let request = request_from("192.0.2.1").map(axum::body::Body::new);
+    let request = request().map(axum::body::Body::new);
     assert_eq!(files.oneshot(request).await.unwrap().status(), 404);
     let _proxy = one().any_body().layer(service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<hyper::body::Incoming>, hyper::Error>>()
@@ -104,12 +94,12 @@ fn same_body<S>(mut service: S) -> S::Future
 where
     S: Service<Request<Body>, Response = Response<Full<Bytes>>, Error = Infallible>,
 {
-    service.call(request_from("192.0.2.1"))
+    service.call(request())
 }
 
 #[tokio::test]
 async fn layers_around_it_see_the_type_of_the_inner_service() {
-    let inner = service_fn(crate::hello);
+    let inner = service_fn(hello);
     let future: ResponseFuture<_, _, _> = same_body(one().layer(one().layer(inner)));
     assert_eq!(future.await.unwrap().status(), 200);
     let app: Router = Router::new()

@@ -1,27 +1,13 @@
 //! Charges by the outcome, after the response.
 
-use std::{convert::Infallible, sync::Arc};
-
-use http::{Request, Response};
-use limiter_core::{Cost, Policy};
-use limiter_test::deferred::Deferred;
-use limiter_tower::{Rule, observe::Decisions, rule::Keep, settle::ResponseHead};
 use tokio::sync::Semaphore;
-use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::{
-    Body, Memory, for_all, header, hello, hourly, layer_of, limiter_of, named, poll_once,
-    request_for, request_from, send, sent, statuses,
-};
+use crate::*;
 
 const LIMIT: u64 = 3;
 
 fn login() -> Memory {
     hourly("login", LIMIT)
-}
-
-fn used(limiter: &Memory) -> u64 {
-    limiter.peek("all").used()
 }
 
 /// Charges failures only.
@@ -99,7 +85,7 @@ async fn the_fields_and_decisions_report_the_state_after_the_charge() {
     let limiter = login();
     let rule = for_all(limiter.clone()).charge_after(failures);
     let service = layer_of([rule.clone()]).layer(service_fn(named));
-    let free = || request_from("192.0.2.1");
+    let free = || request();
     for (request, fields) in [
         (free(), "\"login\";r=3;t=3600"),
         (request_for(401), "\"login\";r=2;t=2400"),
@@ -123,11 +109,11 @@ async fn without_a_response_nothing_is_charged() {
     let failing = layer.layer(service_fn(|_: Request<Body>| {
         std::future::ready(Err::<Response<Body>, _>("fails"))
     }));
-    assert_eq!(failing.oneshot(request_from("192.0.2.1")).await.unwrap_err(), "fails");
+    assert_eq!(failing.oneshot(request()).await.unwrap_err(), "fails");
     let hanging = layer.layer(service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, Infallible>>()
     }));
-    let mut call = Box::pin(hanging.oneshot(request_from("192.0.2.1")));
+    let mut call = Box::pin(hanging.oneshot(request()));
     assert!(poll_once(call.as_mut()).is_none());
     drop(call);
     assert_eq!(used(&limiter), 0);
@@ -187,7 +173,7 @@ async fn under_a_window_the_fields_announce_its_end() {
         let refused = send(&service, request_for(401)).await;
         let wait = header(refused.headers(), "retry-after").unwrap().parse().unwrap();
         assert!((3_600..=2 * 3_600).contains(&seconds) && seconds >= wait, "{limit}: {announced}");
-        clock.advance(std::time::Duration::from_secs(seconds));
+        clock.advance(Duration::from_secs(seconds));
         assert_eq!(send(&service, request_for(401)).await.status(), 401, "{limit}");
     }
 }

@@ -1,18 +1,8 @@
 //! What is printed for developers has no credentials.
 
-use std::sync::{Arc, Mutex};
+use http::header::AUTHORIZATION;
 
-use http::{HeaderName, Request, Response, header::AUTHORIZATION};
-use limiter_core::{Policy, Quota};
-use limiter_tower::{
-    Answers, Rule,
-    key::{Head, HeaderKey, MaybeKey},
-    rule::Keep,
-    settle::ResponseHead,
-};
-use tower::{Layer, service_fn};
-
-use crate::{Body, header, layer_of, limiter_of, request_from, send};
+use crate::*;
 
 const QUERY: &str = "in-the-query";
 const HEADER: &str = "in-a-header";
@@ -24,7 +14,7 @@ const EXTENSION: &str = "in-an-extension";
 struct User(#[expect(dead_code, reason = "is printed")] &'static str);
 
 fn request() -> Request<Body> {
-    let mut request = request_from("192.0.2.1");
+    let mut request = crate::request();
     *request.uri_mut() = format!("/export?token={QUERY}").parse().unwrap();
     request.headers_mut().insert(AUTHORIZATION, HEADER.parse().unwrap());
     request.headers_mut().insert("x-api-key", KEY.parse().unwrap());
@@ -47,7 +37,7 @@ async fn no_query_header_value_or_secret_key_is_printed() {
     let rule = Rule::new(limiter, key)
         .cost(move |head| {
             in_cost(format!("{head:?}"), format!("{head:#?}"));
-            limiter_core::Cost::ONE
+            Cost::ONE
         })
         .settle(move |response| {
             in_settle(format!("{response:?}"), format!("{response:#?}"));
@@ -58,11 +48,11 @@ async fn no_query_header_value_or_secret_key_is_printed() {
         .answers(Answers::new().refuse_with(move |refusal| {
             in_refusal(format!("{refusal:?}"), format!("{refusal:#?}"));
             in_refused(format!("{:?}", **refusal), format!("{:#?}", **refusal));
-            Response::new(bytes::Bytes::new())
+            Response::new(Bytes::new())
         }))
         .layer(service_fn(async |_: Request<Body>| {
             let response = Response::builder().header("set-cookie", COOKIE);
-            Ok::<_, std::convert::Infallible>(response.body(Body::default()).unwrap())
+            Ok::<_, Infallible>(response.body(Body::default()).unwrap())
         }));
     let admitted = send(&service, request()).await;
     assert_eq!(header(admitted.headers(), "set-cookie"), Some(COOKIE));

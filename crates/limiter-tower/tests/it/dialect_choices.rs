@@ -1,20 +1,10 @@
 //! What holds for each choice of header fields.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
-use http::{HeaderMap, HeaderValue};
-use limiter_core::{Decision, InFlight, LimiterFuture, Policy, Quota, Source, Usage};
-use limiter_test::fake::Fake;
-use limiter_tower::{
-    Answers, InFlightLayer, InFlightRule, RateLimitLayer,
-    headers::{Headers, Reset},
-    key::FixedKey,
-    rule::{Disclosure, Mode},
-};
-use sfv::{BareItem, List, ListEntry, Parser};
-use tower::{Layer, ServiceExt, service_fn};
+use limiter_core::InFlight;
 
-use crate::{by_address, for_all, hello, limiter_of, request_from, send};
+use crate::*;
 
 pub(crate) const EACH: [Headers; 8] = [
     Headers::RateLimit,
@@ -59,21 +49,9 @@ fn decisions() -> impl Iterator<Item = Decision> {
     of_state.into_iter().flat_map(move |it| sources.map(|source| it.with_source(source)))
 }
 
-/// Returns the names of the policies in a list field.
-fn policies(headers: &HeaderMap, field: &str) -> BTreeSet<String> {
-    let lines: Vec<_> = headers.get_all(field).iter().map(HeaderValue::as_bytes).collect();
-    let list: List = Parser::new(&lines.join(&b", "[..])).parse().unwrap();
-    let names = list.iter().map(|entry| {
-        let ListEntry::Item(item) = entry else { panic!("an item: {entry:?}") };
-        let BareItem::String(name) = &item.bare_item else { panic!("a string: {item:?}") };
-        name.as_str().to_owned()
-    });
-    names.collect()
-}
-
 /// Sends a request, checks the response, and returns how many policies `RateLimit` has.
 async fn checked(layer: &RateLimitLayer) -> usize {
-    members(send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await.headers())
+    members(send(&layer.layer(service_fn(hello)), request()).await.headers())
 }
 
 /// Returns how many policies the list `RateLimit` has, each of which must be in `RateLimit-Policy`.
@@ -83,8 +61,8 @@ fn members(headers: &HeaderMap) -> usize {
         return 0;
     }
     assert!(has("ratelimit-policy"), "RateLimit without RateLimit-Policy: {headers:?}");
-    let [members, policies] =
-        ["ratelimit", "ratelimit-policy"].map(|field| policies(headers, field));
+    let [members, policies] = ["ratelimit", "ratelimit-policy"]
+        .map(|field| structured::names(headers, field).into_iter().collect::<BTreeSet<_>>());
     assert!(members.is_subset(&policies), "RateLimit without a policy: {headers:?}");
     members.len()
 }
@@ -101,9 +79,8 @@ async fn a_rule_never_reports_what_is_available_without_its_policy() {
             for (disclosure, mode) in
                 DISCLOSURES.into_iter().flat_map(|it| [(it, Mode::ENFORCE), (it, Mode::SHADOW)])
             {
-                let policy = Policy::gcra("rate", Quota::per_minute(10));
-                let fake = Fake::new(policy, move || LimiterFuture::ready(Ok(decision)));
-                let rule = by_address(fake).disclose(disclosure).with_mode(mode);
+                let rule = by_address(returning(Ok(decision)));
+                let rule = rule.disclose(disclosure).with_mode(mode);
                 reported +=
                     checked(&RateLimitLayer::all([rule]).answers(Answers::new().headers(choice)))
                         .await;
@@ -137,7 +114,7 @@ async fn several_rules_never_report_what_is_available_without_their_policies() {
                 // The third is refused by the first rule.
                 for _ in 0..3 {
                     let service = uploads.layer(service_fn(hello));
-                    let response = service.oneshot(request_from("192.0.2.1")).await.unwrap();
+                    let response = service.oneshot(request()).await.unwrap();
                     most = most.max(members(response.headers()));
                     for layer in &layers {
                         let layer = layer.clone().answers(answers.clone());

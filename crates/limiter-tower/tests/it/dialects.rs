@@ -2,26 +2,12 @@
 
 use std::{
     collections::BTreeSet,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
-
-use http::{HeaderMap, HeaderName};
-use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Usage};
-use limiter_test::fake::Fake;
-use limiter_tower::{
-    Answers, RateLimitLayer, Rule,
-    headers::{Headers, Reset},
-    key::FixedKey,
-    refusal::problem_json,
-    rule::Disclosure,
-};
-use tower::{Layer, service_fn};
 
 use crate::{
-    by_address,
     dialect_choices::{EACH, name},
-    for_all, header, hello, layer_of, limiter, limiter_of, nested, per_address, request_from, send,
-    text,
+    *,
 };
 
 const X_DELTA: Headers = Headers::XRateLimit(Reset::Delta);
@@ -31,15 +17,14 @@ fn gcra(name: &str, quota: Quota) -> RateLimitLayer {
     per_address(limiter_of(Policy::gcra(name, quota)).0)
 }
 
-/// Returns a layer whose only decision is this one.
-fn deciding(decision: Decision) -> RateLimitLayer {
-    let policy = Policy::gcra("default", Quota::per_minute(10));
-    per_address(Fake::new(policy, move || LimiterFuture::ready(Ok(decision))))
+/// Returns answers with these fields.
+fn by(headers: Headers) -> Answers {
+    Answers::new().headers(headers)
 }
 
 async fn headers(layer: &RateLimitLayer) -> HeaderMap {
     let service = layer.layer(service_fn(hello));
-    send(&service, request_from("192.0.2.1")).await.headers().clone()
+    send(&service, request()).await.headers().clone()
 }
 
 /// Returns the values of the three single-valued fields with this prefix.
@@ -78,7 +63,7 @@ async fn each_dialect_has_its_fields_and_exposes_them() {
     let has_row: BTreeSet<_> = rows.iter().map(|(dialect, _)| name(*dialect)).collect();
     assert_eq!(has_row, EACH.map(name).into());
     for (dialect, expected) in rows {
-        let layer = gcra("default", Quota::per_minute(1)).answers(Answers::new().headers(dialect));
+        let layer = gcra("default", Quota::per_minute(1)).answers(by(dialect));
         assert_eq!(names(&headers(&layer).await), expected, "{dialect:?}");
         let refusal = headers(&layer).await;
         let exposed = dialect.exposed();
@@ -89,22 +74,55 @@ async fn each_dialect_has_its_fields_and_exposes_them() {
     }
 }
 
+/// The three fields of responses to one request after another.
 #[tokio::test]
-async fn drafts_3_to_6_give_the_reset_in_seconds_from_now() {
-    for (dialect, prefix) in [(Headers::RateLimitReset, ""), (X_DELTA, "x-")] {
-        let layer = gcra("default", Quota::per_minute(10).with_burst(2))
-            .answers(Answers::new().headers(dialect));
-        for (remaining, reset) in [("1", "6"), ("0", "12"), ("0", "6")] {
+async fn single_valued_fields_report_the_most_restrictive_limit() {
+    type Fields = &'static [[Option<&'static str>; 3]];
+    let ten = || limiter_of(Policy::gcra("default", Quota::per_minute(10).with_burst(2))).0;
+    // Of an hour and a second, 4 are left; the hour recovers last.
+    let three = |order: [usize; 3]| {
+        let rules = [("minute", "10/min"), ("hour", "5/h"), ("second", "5/s")];
+        layer_of(order.map(|at| {
+            let (name, limit) = rules[at];
+            Rule::new(limiter_of(Policy::parse(name, limit).unwrap()).0, FixedKey::new(name))
+        }))
+    };
+    let never = Decision::refused(Usage::new(10, 10, Duration::ZERO), None);
+    let recovering: Fields = &[
+        [Some("2"), Some("1"), Some("6")],
+        [Some("2"), Some("0"), Some("12")],
+        [Some("2"), Some("0"), Some("6")],
+    ];
+    let of_hour: Fields = &[[Some("5"), Some("4"), Some("720")]];
+    let rows: [(&str, RateLimitLayer, Headers, &str, Fields); 6] = [
+        ("drafts 3 to 6", per_address(ten()), Headers::RateLimitReset, "", recovering),
+        ("with X-", per_address(ten()), X_DELTA, "x-", recovering),
+        ("minute, hour, second", three([0, 1, 2]), Headers::RateLimitReset, "", of_hour),
+        ("hour, second, minute", three([1, 2, 0]), Headers::RateLimitReset, "", of_hour),
+        ("second, minute, hour", three([2, 0, 1]), Headers::RateLimitReset, "", of_hour),
+        // A cost that never fits has no reset.
+        (
+            "never",
+            per_address(returning(Ok(never))),
+            X_DELTA,
+            "x-",
+            &[[Some("10"), Some("10"), None]],
+        ),
+    ];
+    for (case, layer, dialect, prefix, responses) in rows {
+        let layer = layer.answers(by(dialect));
+        for (response, expected) in responses.iter().enumerate() {
             let headers = headers(&layer).await;
-            assert_eq!(triple(&headers, prefix), [Some("2"), Some(remaining), Some(reset)]);
+            assert_eq!(triple(&headers, prefix), *expected, "{case}, response {response}");
+            assert!(expected[2].is_some() || header(&headers, "retry-after").is_none(), "{case}");
         }
     }
 }
 
 #[tokio::test]
 async fn an_epoch_reset_is_a_time_that_is_not_too_early() {
-    let layer = gcra("default", Quota::per_minute(10))
-        .answers(Answers::new().headers(Headers::XRateLimit(Reset::Epoch)));
+    let layer =
+        gcra("default", Quota::per_minute(10)).answers(by(Headers::XRateLimit(Reset::Epoch)));
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let wait = Duration::from_secs(6);
     let earliest = now() + wait;
@@ -116,39 +134,15 @@ async fn an_epoch_reset_is_a_time_that_is_not_too_early() {
 }
 
 #[tokio::test]
-async fn single_valued_fields_report_the_most_restrictive_of_several_rules() {
-    let quotas = [Quota::per_minute(10), Quota::per_hour(5), Quota::per_second(5)];
-    for order in [[0, 1, 2], [1, 2, 0], [2, 0, 1]] {
-        let [first, second, third] = order.map(|index| {
-            let name = ["minute", "hour", "second"][index];
-            limiter_of(Policy::gcra(name, quotas[index])).0
-        });
-        let layer = layer_of([
-            by_address(first),
-            Rule::new(second, FixedKey::new("second")),
-            Rule::new(third, FixedKey::new("third")),
-        ])
-        .answers(Answers::new().headers(Headers::RateLimitReset));
-        // Of an hour and a second, 4 are left; the hour recovers last.
-        let headers = headers(&layer).await;
-        assert_eq!(triple(&headers, ""), [Some("5"), Some("4"), Some("720")], "{order:?}");
-    }
-}
-
-#[tokio::test]
 async fn single_valued_fields_report_the_most_restrictive_of_nested_layers() {
-    let strict = || gcra("strict", Quota::per_hour(5)).answers(Answers::new().headers(X_DELTA));
-    let loose = || gcra("loose", Quota::per_minute(10)).answers(Answers::new().headers(X_DELTA));
-    let same_but_sooner =
-        || gcra("sooner", Quota::per_second(5)).answers(Answers::new().headers(X_DELTA));
-    for (inner, outer) in [
-        (strict(), loose()),
-        (loose(), strict()),
-        (strict(), same_but_sooner()),
-        (same_but_sooner(), strict()),
-    ] {
-        let response = send(&nested(inner, outer), request_from("192.0.2.1")).await;
-        assert_eq!(triple(response.headers(), "x-"), [Some("5"), Some("4"), Some("720")]);
+    let of = |quota| gcra("default", quota).answers(by(X_DELTA));
+    let strict = || of(Quota::per_hour(5));
+    // The second one has as many left, and recovers sooner.
+    for other in [Quota::per_minute(10), Quota::per_second(5)] {
+        for (inner, outer) in [(strict(), of(other)), (of(other), strict())] {
+            let response = send(&nested(inner, outer), request()).await;
+            assert_eq!(triple(response.headers(), "x-"), [Some("5"), Some("4"), Some("720")]);
+        }
     }
 }
 
@@ -156,23 +150,14 @@ async fn single_valued_fields_report_the_most_restrictive_of_nested_layers() {
 async fn an_inner_refusal_is_more_restrictive_than_an_outer_admission() {
     // The cost of 4 leaves 2 of the inner layer's permits, and then 0 of the outer one's.
     let inner = limiter_of(Policy::gcra("inner", Quota::per_hour(6))).0;
-    let inner = layer_of([by_address(inner).cost(|_| Cost::of(4))])
-        .answers(Answers::new().headers(X_DELTA));
-    let outer = gcra("outer", Quota::per_second(2)).answers(Answers::new().headers(X_DELTA));
+    let inner = layer_of([by_address(inner).cost(|_| Cost::of(4))]).answers(by(X_DELTA));
+    let outer = gcra("outer", Quota::per_second(2)).answers(by(X_DELTA));
     let service = nested(inner, outer);
-    send(&service, request_from("192.0.2.1")).await;
-    let refusal = send(&service, request_from("192.0.2.1")).await;
+    send(&service, request()).await;
+    let refusal = send(&service, request()).await;
     assert_eq!(refusal.status(), 429);
     assert_eq!(header(refusal.headers(), "retry-after"), Some("1200"));
     assert_eq!(triple(refusal.headers(), "x-"), [Some("6"), Some("2"), Some("1200")]);
-}
-
-#[tokio::test]
-async fn a_cost_that_never_fits_has_no_reset() {
-    let decision = Decision::refused(Usage::new(10, 10, Duration::ZERO), None);
-    let headers = headers(&deciding(decision).answers(Answers::new().headers(X_DELTA))).await;
-    assert_eq!(triple(&headers, "x-"), [Some("10"), Some("10"), None]);
-    assert_eq!(header(&headers, "retry-after"), None);
 }
 
 #[tokio::test]
@@ -187,10 +172,10 @@ async fn disclosure_decides_what_clients_see() {
         let rule = by_address(limiter).disclose(disclosure);
         let layer = layer_of([rule]).answers(Answers::new().refuse_with(problem_json));
         let service = layer.layer(service_fn(hello));
-        let admitted = send(&service, request_from("192.0.2.1")).await;
+        let admitted = send(&service, request()).await;
         assert_eq!(names(admitted.headers()), fields, "{disclosure:?}");
 
-        let refusal = send(&service, request_from("192.0.2.1")).await;
+        let refusal = send(&service, request()).await;
         assert_eq!(refusal.status(), 429);
         assert_eq!(header(refusal.headers(), "retry-after"), retry_after, "{disclosure:?}");
         assert_eq!(header(refusal.headers(), "ratelimit").is_some(), has_policy);

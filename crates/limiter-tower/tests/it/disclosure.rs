@@ -1,32 +1,20 @@
 //! What clients see of a rule that is not disclosed.
 
-use std::time::Duration;
-
-use bytes::Bytes;
-use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
-use limiter_core::{Cost, Policy, Quota};
-use limiter_tower::{
-    Answers, RateLimitLayer, observe::Decisions, refusal::problem_json, rule::Disclosure,
-};
-use tower::{Layer, service_fn};
 
-use crate::{
-    Body, by_address, for_all, grpc_call, header, hello, hourly, layer_of, limiter_of,
-    request_from, request_to, send, text,
-};
+use crate::*;
 
 /// Returns what a client receives that is refused by an undisclosed limit: because it is used up, or because the cost
 /// never fits.
 async fn refusals(
-    configure: impl Fn(RateLimitLayer) -> RateLimitLayer,
-    request: impl Fn() -> Request<Body>,
+    answers: &Answers,
+    request: fn() -> Request<Body>,
 ) -> [(u16, HeaderMap, Bytes); 2] {
     let mut refusals = Vec::new();
     for cost in [1, 2] {
         let rule = by_address(hourly("default", 1));
         let rule = rule.cost(move |_| Cost::of(cost)).disclose(Disclosure::None);
-        let layer = configure(layer_of([rule]));
+        let layer = layer_of([rule]).answers(answers.clone());
         let service = layer.layer(service_fn(hello));
         send(&service, request()).await;
         let (parts, body) = send(&service, request()).await.into_parts();
@@ -36,30 +24,23 @@ async fn refusals(
     refusals.try_into().unwrap()
 }
 
-fn request() -> Request<Body> {
-    request_from("192.0.2.1")
-}
-
 #[tokio::test]
 async fn an_undisclosed_limit_does_not_report_that_a_cost_never_fits() {
-    let [used_up, never] = refusals(|layer| layer, request).await;
-    assert_eq!((never.0, &*never.2), (429, &b"rate limit exceeded\n"[..]));
-    assert_eq!(header(&never.1, "retry-after"), None);
-    assert_eq!(used_up, never);
-
-    let [used_up, never] =
-        refusals(|layer| layer.answers(Answers::new().refuse_with(problem_json)), request).await;
-    let body = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429}"#;
-    assert_eq!(never.2, body);
-    assert_eq!(used_up, never);
-
-    let grpc = |layer: RateLimitLayer| layer.answers(Answers::new().grpc());
-    let [used_up, never] = refusals(grpc, grpc_call).await;
-    assert_eq!(header(&never.1, "grpc-status"), Some("8"));
-    assert_eq!(header(&never.1, "grpc-message"), Some("rate limit exceeded"));
-    assert_eq!(header(&never.1, "grpc-retry-pushback-ms"), None);
-    assert_eq!(header(&never.1, "grpc-status-details-bin"), None);
-    assert_eq!(used_up, never);
+    let problem = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429}"#;
+    for (answers, status, body, grpc) in [
+        (Answers::new(), 429, "rate limit exceeded\n", [None; 2]),
+        (Answers::new().refuse_with(problem_json), 429, problem, [None; 2]),
+        (Answers::new().grpc(), 200, "", [Some("8"), Some("rate limit exceeded")]),
+    ] {
+        let [used_up, never] =
+            refusals(&answers, if status == 200 { grpc_call } else { request }).await;
+        assert_eq!((never.0, &*never.2), (status, body.as_bytes()));
+        assert_eq!(["grpc-status", "grpc-message"].map(|name| header(&never.1, name)), grpc);
+        for field in ["retry-after", "grpc-retry-pushback-ms", "grpc-status-details-bin"] {
+            assert_eq!(header(&never.1, field), None, "{body}: {field}");
+        }
+        assert_eq!(used_up, never);
+    }
 }
 
 /// Beside a rule that is disclosed, and refuses as well.
@@ -68,7 +49,7 @@ async fn an_undisclosed_limit_does_not_report_it_beside_another() {
     let layer = |never: bool| {
         let secret = for_all(limiter_of(Policy::gcra("secret", Quota::per_day(1))).0);
         let public = by_address(hourly("public", 1));
-        let cost = move |head: limiter_tower::key::Head<'_>| match head.path() {
+        let cost = move |head: Head<'_>| match head.path() {
             "/again" if never => Cost::of(2),
             _ => Cost::ONE,
         };

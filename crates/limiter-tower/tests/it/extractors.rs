@@ -1,28 +1,12 @@
 //! What handlers of axum extract.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::net::SocketAddr;
 
-use axum::{
-    Extension, Router, body::Body, extract::connect_info::MockConnectInfo, http::request::Parts,
-    routing::get,
-};
-use http::{HeaderName, Request, StatusCode};
-use limiter_core::{Cost, Policy, Quota};
-use limiter_tower::{
-    RateLimitLayer, Rule,
-    key::{HeaderKey, MaybeKey},
-    observe::Decisions,
-    rule::{Mode, Wait},
-    settle::Charge,
-};
-use tower::ServiceExt;
+use axum::{Extension, body::Body, extract::connect_info::MockConnectInfo, http::request::Parts};
 
-use crate::{by_address, for_all, limiter_of, request_from};
+use crate::*;
 
-fn limiter(name: &str) -> limiter_core::MemoryLimiter<limiter_core::ManualClock> {
+fn limiter(name: &str) -> MemoryLimiter<ManualClock> {
     limiter_of(Policy::gcra(name, Quota::per_hour(100))).0
 }
 
@@ -44,7 +28,7 @@ async fn statuses(app: &Router) -> [StatusCode; 2] {
 #[tokio::test]
 async fn a_request_that_is_not_counted_has_what_handlers_extract() {
     let tenant = || HeaderKey::new(HeaderName::from_static("x-tenant")).assume_verified().or_skip();
-    let wait = Wait::up_to(std::time::Duration::from_secs(1));
+    let wait = Wait::up_to(Duration::from_secs(1));
     let off = RateLimitLayer::all([for_all(limiter("off"))]);
     off.switch_off();
     for layer in [
@@ -92,9 +76,9 @@ async fn the_matched_path_is_the_routes_however_a_client_writes_it() {
     let nested = Router::new().route("/{name}", get(async || "")).layer(RateLimitLayer::from(rule));
     let app = Router::new().nest("/api", nested);
     for (path, used) in [("/api/export", 10), ("/api/%65xport", 20), ("/other", 20)] {
-        let mut request = request_from("192.0.2.1").map(Body::new);
+        let mut request = request().map(Body::new);
         *request.uri_mut() = path.parse().unwrap();
         app.clone().oneshot(request).await.unwrap();
-        assert_eq!(limiter.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used(), used, "{path}");
+        assert_eq!(limiter.peek(CLIENT).used(), used, "{path}");
     }
 }

@@ -1,74 +1,35 @@
 //! A store that fails: the setting is applied, and each change is logged once.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::BTreeSet;
 
-use http::StatusCode;
-use limiter_core::{
-    Cost, Decision, Error, ErrorKind, Fallback, Limiter, LimiterFuture, MemoryLimiter, Policy,
-    Quota, Source, Usage,
-};
-use limiter_rig::log::Log;
-use limiter_test::fake::Fake;
-use limiter_tower::rule::OnStoreFailure;
-use tower::{Layer, service_fn};
+use limiter_core::Fallback;
 
-use crate::{
-    by_address, for_all, header, hello, hourly, layer_of, per_address, request_from, send,
-};
-
-/// Returns a limiter whose store fails while the flag is set.
-fn failing() -> (impl Limiter, Arc<AtomicBool>) {
-    let fails = Arc::new(AtomicBool::new(true));
-    let failing = Arc::clone(&fails);
-    let policy = Policy::gcra("default", Quota::per_minute(10));
-    let limiter = Fake::new(policy, move || {
-        LimiterFuture::ready(if failing.load(Ordering::Relaxed) {
-            Err(Error::new(ErrorKind::Unavailable, "no connection"))
-        } else {
-            Ok(Decision::admitted(Usage::new(10, 9, Duration::from_secs(6))))
-        })
-    });
-    (limiter, fails)
-}
+use crate::*;
 
 #[tokio::test]
 async fn an_error_that_is_no_failure_of_the_store_forwards_nothing() {
-    let policy = Policy::gcra("default", Quota::per_minute(10));
     // Such as a secret key, for a store that has no secret to hide it with.
-    let limiter = Fake::new(policy, || {
-        LimiterFuture::ready(Err(Error::new(ErrorKind::InvalidSetting, "no key secret")))
-    });
-    let service = layer_of([by_address(limiter).on_store_failure(OnStoreFailure::Allow)]);
-    let service = service.layer(service_fn(hello));
-    let response = send(&service, request_from("192.0.2.1")).await;
-    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    let rule = by_address(returning(Err(ErrorKind::InvalidSetting)));
+    let service = layer_of([rule.on_store_failure(OnStoreFailure::Allow)]);
+    let response = send(&service.layer(service_fn(hello)), request()).await;
+    assert_eq!(response.status(), 500);
     assert_eq!(header(response.headers(), "retry-after"), None);
 }
 
 #[tokio::test]
 async fn a_decision_without_a_state_has_no_fields() {
-    let policy = Policy::gcra("default", Quota::per_minute(10));
     let (usage, wait) = (Usage::new(10, 0, Duration::from_secs(6)), Some(Duration::from_secs(6)));
-    let rows = [
-        (Decision::refused(usage, wait), Source::Local, StatusCode::TOO_MANY_REQUESTS, true),
-        (Decision::admitted(usage), Source::FullTable, StatusCode::OK, false),
-        (Decision::refused(usage, wait), Source::FullTable, StatusCode::TOO_MANY_REQUESTS, true),
-    ];
-    for (decision, source, status, has_fields) in rows {
-        let decision = decision.with_source(source);
-        let limiter = Fake::new(policy.clone(), move || LimiterFuture::ready(Ok(decision)));
+    for (decision, source, status, has_fields) in [
+        (Decision::refused(usage, wait), Source::Local, 429, true),
+        (Decision::admitted(usage), Source::FullTable, 200, false),
+        (Decision::refused(usage, wait), Source::FullTable, 429, true),
+    ] {
         // The setting for errors does not apply to decisions.
-        let layer = layer_of([by_address(limiter).on_store_failure(OnStoreFailure::Allow)]);
-        let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
-        assert_eq!(response.status(), status);
-        assert_eq!(header(response.headers(), "ratelimit").is_some(), has_fields);
+        let rule = by_address(returning(Ok(decision.with_source(source))));
+        let layer = layer_of([rule.on_store_failure(OnStoreFailure::Allow)]);
+        let response = send(&layer.layer(service_fn(hello)), request()).await;
+        assert_eq!(response.status(), status, "{decision:?}");
+        assert_eq!(header(response.headers(), "ratelimit").is_some(), has_fields, "{decision:?}");
     }
 }
 
@@ -90,15 +51,14 @@ async fn refusals_by_a_full_table_name_waits_that_are_spread() {
 
 #[tokio::test]
 async fn a_store_that_fails_intermittently_is_logged_once_an_outage() {
-    let log = Log::start();
-    let (limiter, fails) = failing();
-    let service = per_address(limiter).layer(service_fn(hello));
+    let (log, store) = (Log::start(), Deferred::new(hourly("default", 100)));
+    let service = per_address(store.clone()).layer(service_fn(hello));
     for round in 0..100 {
-        let has_failed = round % 2 == 0;
-        fails.store(has_failed, Ordering::Relaxed);
-        let response = send(&service, request_from("192.0.2.1")).await;
-        assert_eq!(response.status(), StatusCode::OK);
-        assert_eq!(header(response.headers(), "ratelimit").is_none(), has_failed);
+        let fails = round % 2 == 0;
+        store.set_failing(fails);
+        let response = send(&service, request()).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(header(response.headers(), "ratelimit").is_none(), fails);
     }
     // The end of the outage depends on time; `watch` has a test of it.
     let begun = "WARN limiter_tower: rate limit store failed: no connection \
@@ -109,9 +69,9 @@ async fn a_store_that_fails_intermittently_is_logged_once_an_outage() {
 #[tokio::test]
 async fn a_missing_address_is_logged_once_with_the_remedy() {
     let log = Log::start();
-    let service = crate::layer().0.layer(service_fn(hello));
+    let service = layer().0.layer(service_fn(hello));
     for _ in 0..100 {
-        send(&service, http::Request::new(crate::Body::default())).await;
+        send(&service, Request::new(Body::default())).await;
     }
     let lines = log.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -126,6 +86,6 @@ async fn a_request_is_charged_once_by_a_limiter_in_memory_whose_future_has_to_be
     let limiter = hourly("default", 10);
     let fallback = Fallback::new(limiter.clone()).with(hourly("default", 1));
     let service = layer_of([for_all(fallback).cost(|_| Cost::of(2))]).layer(service_fn(hello));
-    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
+    assert_eq!(send(&service, request()).await.status(), 200);
     assert_eq!(limiter.peek("all").remaining(), 8);
 }

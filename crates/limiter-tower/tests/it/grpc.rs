@@ -1,15 +1,11 @@
 //! gRPC: real tonic clients and a real tonic server, with the layer between them.
 
 use std::{
-    convert::Infallible,
     net::SocketAddr,
     task::{Context, Poll},
-    time::Duration,
 };
 
-use http::{Request, Response, uri::PathAndQuery};
-use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_tower::{Answers, ClientIp, RateLimitLayer};
+use http::uri::PathAndQuery;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -28,16 +24,15 @@ use tonic_health::pb::{
 };
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
-use tower::Service;
+
+use crate::*;
 
 /// The wait after the only permit of a minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Returns a layer of one permit a minute for each address, and its clock, which does not move.
 fn layer() -> (RateLimitLayer, ManualClock) {
-    let clock = ManualClock::new();
-    let policy = Policy::gcra("default", Quota::per_minute(1));
-    let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
+    let (limiter, clock) = limiter(Quota::per_minute(1));
     (RateLimitLayer::new(limiter, ClientIp::peer()).answers(Answers::new().grpc()), clock)
 }
 
@@ -81,28 +76,24 @@ fn assert_refused(status: &Status) {
     assert_eq!(details.quota_failure().unwrap().violations.first().unwrap().subject, "default");
 }
 
+/// The refusals of calls after one that is admitted, each behind a layer of its own.
 #[tokio::test]
-async fn a_unary_call_is_refused_with_status_message_and_delay() {
-    let (layer, _clock) = layer();
-    let mut client = HealthClient::new(connect(serve(layer)).await);
-    client.check(HealthCheckRequest::default()).await.unwrap();
-    assert_refused(&client.check(HealthCheckRequest::default()).await.unwrap_err());
-}
+async fn each_kind_of_call_is_refused_with_status_message_and_delay() {
+    let request = HealthCheckRequest::default;
+    let connected = async || connect(serve(layer().0)).await;
 
-#[tokio::test]
-async fn a_server_streaming_call_is_refused_with_status_message_and_delay() {
-    let (layer, _clock) = layer();
-    let mut client = HealthClient::new(connect(serve(layer)).await);
-    let mut stream = client.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+    let mut unary = HealthClient::new(connected().await);
+    unary.check(request()).await.unwrap();
+    assert_refused(&unary.check(request()).await.unwrap_err());
+
+    let mut streaming = HealthClient::new(connected().await);
+    let mut stream = streaming.watch(request()).await.unwrap().into_inner();
     assert!(stream.message().await.unwrap().is_some());
-    assert_refused(&client.watch(HealthCheckRequest::default()).await.unwrap_err());
-}
+    assert_refused(&streaming.watch(request()).await.unwrap_err());
 
-#[tokio::test]
-async fn a_client_streaming_call_is_refused_before_its_stream_ends() {
-    let (layer, _clock) = layer();
-    let channel = connect(serve(layer)).await;
-    let three = tokio_stream::iter(vec![HealthCheckRequest::default(); 3]);
+    // A client's stream is refused before it ends.
+    let channel = connected().await;
+    let three = tokio_stream::iter(vec![request(); 3]);
     assert_eq!(tally(channel.clone(), three).await.unwrap(), 3);
     assert_refused(&tally(channel, tokio_stream::pending()).await.unwrap_err());
 }
@@ -124,7 +115,7 @@ async fn a_grpc_web_request_is_refused_in_the_header_fields() {
     let (layer, _clock) = layer();
     let server = serve(layer);
     fetch(server, "GET / HTTP/1.1").await;
-    for content_type in ["application/grpc-web+proto", "application/grpc-web-text"] {
+    for content_type in ["application/grpc-web+proto", "application/grpc-web-text; charset=utf-8"] {
         let request = "POST /grpc.health.v1.Health/Check HTTP/1.1\r\ncontent-length: 0";
         let response = fetch(server, &format!("{request}\r\ncontent-type: {content_type}")).await;
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
@@ -184,7 +175,7 @@ impl Service<Request<Body>> for Tally {
         };
         Box::pin(async move {
             let mut grpc = tonic::server::Grpc::new(ProstCodec::default());
-            Ok(grpc.client_streaming(tower::service_fn(count), request).await)
+            Ok(grpc.client_streaming(service_fn(count), request).await)
         })
     }
 }

@@ -1,41 +1,21 @@
 //! The status of each kind of refusal, as a gRPC client reads it.
 
-use std::{convert::Infallible, time::Duration};
-
-use bytes::Bytes;
-use http::{HeaderName, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http_body::Body as _;
 use http_body_util::Empty;
-use limiter_core::{
-    Cost, Error, ErrorKind, LimiterFuture, ManualClock, MemoryLimiter, Policy, Quota,
-};
-use limiter_test::fake::Fake;
-use limiter_tower::{
-    Answers, ClientIp, RateLimitLayer, Rule,
-    key::{FixedKey, HeaderKey, KeyExtractor, MaybeKey},
-    rule::{Disclosure, OnStoreFailure},
-};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
-use tower::{Layer, ServiceExt};
 
-use crate::for_all;
+use crate::*;
 
-/// Returns a layer of one permit a minute, with a clock that does not move.
-fn layer(key: impl KeyExtractor + 'static) -> RateLimitLayer {
-    RateLimitLayer::all([rule(key)]).answers(Answers::new().grpc())
-}
-
-/// Returns the rule of such a layer.
+/// Returns a rule of one permit a minute, by a clock that does not move.
 fn rule(key: impl KeyExtractor + 'static) -> Rule {
-    let policy = Policy::gcra("default", Quota::per_minute(1));
-    let limiter = MemoryLimiter::builder(policy).clock(ManualClock::new()).build().unwrap();
-    Rule::new(limiter, key)
+    Rule::new(limiter(Quota::per_minute(1)).0, key)
 }
 
 /// Sends a gRPC request through the layer.
 async fn call(layer: &RateLimitLayer) -> Response<Empty<Bytes>> {
-    let service = layer.layer(tower::service_fn(async |_: Request<Empty<Bytes>>| {
+    let service = layer.layer(service_fn(async |_: Request<Empty<Bytes>>| {
         Ok::<_, Infallible>(Response::new(Empty::new()))
     }));
     let request = Request::post("/test.Echo/Echo").header(CONTENT_TYPE, "application/grpc+proto");
@@ -57,9 +37,6 @@ type Row = (Code, &'static str, Option<&'static str>, Option<u64>, Option<&'stat
 #[tokio::test]
 async fn each_refusal_has_its_status_its_pushback_and_its_details() {
     let all = || rule(FixedKey::new("all"));
-    let fake = Fake::new(Policy::gcra("default", Quota::per_minute(1)), || {
-        LimiterFuture::ready(Err(Error::new(ErrorKind::Unavailable, "no connection")))
-    });
     let x_api_key = HeaderName::from_static("x-api-key");
     let keyed = rule(HeaderKey::new(x_api_key).assume_verified().or_reject());
     let exhausted = Code::ResourceExhausted;
@@ -82,7 +59,7 @@ async fn each_refusal_has_its_status_its_pushback_and_its_details() {
         (keyed, (Code::InvalidArgument, "missing header field `x-api-key`", None, None, None)),
         (rule(ClientIp::peer()), (Code::Internal, address, None, None, None)),
         (
-            for_all(fake).on_store_failure(OnStoreFailure::Deny),
+            for_all(returning(Err(ErrorKind::Unavailable))).on_store_failure(OnStoreFailure::Deny),
             (Code::Unavailable, "", Some("1000"), Some(1), None),
         ),
     ];
@@ -107,19 +84,16 @@ async fn each_refusal_has_its_status_its_pushback_and_its_details() {
     }
 }
 
+/// The response to HTTP clients is not sent to gRPC clients, and `Unavailable` is a choice.
 #[tokio::test]
-async fn the_response_to_http_clients_is_not_sent_to_grpc_clients() {
-    let answers = Answers::new().grpc().refuse_with(|_| Response::new("refused".into()));
-    let layer = layer(FixedKey::new("all")).answers(answers);
-    call(&layer).await;
-    assert_eq!(status(&layer).await.code(), Code::ResourceExhausted);
-}
-
-#[tokio::test]
-async fn a_refusal_is_unavailable_by_choice() {
-    let layer = layer(FixedKey::new("all")).answers(Answers::new().grpc_unavailable());
-    let _ = call(&layer).await;
-    let status = status(&layer).await;
-    assert_eq!(status.code(), Code::Unavailable);
-    assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "60000");
+async fn a_refusal_has_the_code_that_was_chosen() {
+    let own = Answers::new().grpc().refuse_with(|_| Response::new("refused".into()));
+    let unavailable = Answers::new().grpc_unavailable();
+    for (answers, code) in [(own, Code::ResourceExhausted), (unavailable, Code::Unavailable)] {
+        let layer = RateLimitLayer::all([rule(FixedKey::new("all"))]).answers(answers);
+        call(&layer).await;
+        let status = status(&layer).await;
+        assert_eq!(status.code(), code);
+        assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "60000");
+    }
 }

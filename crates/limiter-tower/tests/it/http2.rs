@@ -1,27 +1,14 @@
 //! A thousand streams at once on one HTTP/2 connection.
 
-use std::{
-    future::Future,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use axum::{Router, extract::Request, routing::get};
+use axum::extract::Request;
 use http_body_util::Empty;
-use limiter_core::{ManualClock, Quota};
-use limiter_tower::{
-    RateLimitLayer, Rule,
-    key::FixedKey,
-    rule::{Keep, Wait},
-};
 use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 
 use crate::{
-    Memory, for_all, limiter,
     server::{Client, Server},
+    *,
 };
 
 const STREAMS: usize = 1_000;
@@ -42,10 +29,6 @@ fn waiting(places: usize) -> (Rule, Memory, ManualClock) {
     let wait = Wait::up_to(STEP * 1_000).queue(places).clock(clock.clone());
     let key = FixedKey::new("all");
     (Rule::waiting(limiter.clone(), key, wait), limiter, clock)
-}
-
-fn used(limiter: &Memory) -> u64 {
-    limiter.peek("all").used()
 }
 
 /// Sends a request on a new stream, and returns its status, or 0 if the stream failed.
@@ -179,51 +162,37 @@ async fn streams_reset_in_the_handler_keep_their_charge() {
 }
 
 #[tokio::test]
-async fn streams_reset_while_they_wait_free_their_permits_and_keep_their_places_until_they_were_due()
- {
+async fn streams_that_end_while_they_wait_free_their_permits_and_keep_their_places_until_due() {
     let test = async {
-        let (rule, limiter, clock) = waiting(100);
-        let server = Server::start(app().layer(RateLimitLayer::all([rule]))).await;
-        let client = server.connect().await;
-        let requests = Requests::start(&client, STREAMS);
-        until(|| requests.answered() == [600, 300]).await;
-        assert!(clock.next_wake().is_some());
-        requests.reset();
-        until(|| clock.next_wake().is_none()).await;
-        assert_eq!(used(&limiter), 600);
+        // By a reset of each, or with their connection.
+        for closes in [false, true] {
+            let (rule, limiter, clock) = waiting(100);
+            let server = Server::start(app().layer(RateLimitLayer::all([rule]))).await;
+            let mut client = server.connect().await;
+            let requests = Requests::start(&client, STREAMS);
+            until(|| requests.answered() == [600, 300]).await;
+            assert!(clock.next_wake().is_some());
+            if closes {
+                client.socket.shutdown(std::net::Shutdown::Both).unwrap();
+                client = server.connect().await;
+            } else {
+                requests.reset();
+            }
+            until(|| clock.next_wake().is_none()).await;
+            assert_eq!(used(&limiter), 600);
 
-        // Their permits are free, and their places are not.
-        let requests = Requests::start(&client, 10);
-        until(|| requests.answered() == [0, 10]).await;
-        clock.advance(STEP * 100);
-        let requests = Requests::start(&client, 201);
-        until(|| requests.answered() == [100, 1]).await;
-        for admitted in 101..=200 {
-            clock.advance(STEP);
-            until(|| requests.answered() == [admitted, 1]).await;
+            // Their permits are free, and their places are not.
+            let requests = Requests::start(&client, 10);
+            until(|| requests.answered() == [0, 10]).await;
+            clock.advance(STEP * 100);
+            let requests = Requests::start(&client, 201);
+            until(|| requests.answered() == [100, 1]).await;
+            for admitted in 101..=200 {
+                clock.advance(STEP);
+                until(|| requests.answered() == [admitted, 1]).await;
+            }
+            assert_eq!((used(&limiter), clock.next_wake()), (600, None));
         }
-        assert_eq!((used(&limiter), clock.next_wake()), (600, None));
-    };
-    timeout(AT_MOST, test).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_connection_that_closes_frees_the_permits_that_its_streams_wait_for() {
-    let test = async {
-        let (rule, limiter, clock) = waiting(100);
-        let server = Server::start(app().layer(RateLimitLayer::all([rule]))).await;
-        let client = server.connect().await;
-        let requests = Requests::start(&client, STREAMS);
-        until(|| requests.answered() == [600, 300]).await;
-        client.socket.shutdown(std::net::Shutdown::Both).unwrap();
-        until(|| clock.next_wake().is_none()).await;
-        assert_eq!(used(&limiter), 600);
-
-        clock.advance(STEP * 100);
-        let requests = Requests::start(&server.connect().await, 201);
-        until(|| requests.answered() == [100, 1]).await;
-        clock.advance(STEP * 100);
-        until(|| requests.answered() == [200, 1]).await;
     };
     timeout(AT_MOST, test).await.unwrap();
 }

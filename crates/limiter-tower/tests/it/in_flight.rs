@@ -10,27 +10,18 @@ mod streams;
 mod upgrades;
 
 use std::{
-    convert::Infallible,
-    future::{Future, pending},
-    pin::Pin,
-    sync::{Arc, Mutex},
+    future::pending,
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
-use http::{Method, Request, Response};
 use http_body::{Body as _, Frame};
 use limiter_tower::{
-    InFlightLayer, InFlightRule,
     in_flight::RequestPermit,
-    key::FixedKey,
-    observe::Outcome,
     service::{HeldBody, InFlightGate, ResponseFuture},
 };
-use tower::{Layer, Service, ServiceExt, service_fn};
 
 use self::counter::Counter;
-use crate::{Body, poll_once};
+use crate::*;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Answer = Result<Response<Stream>, Infallible>;
@@ -69,10 +60,6 @@ fn stream<const N: usize>(frames: [Option<Frame<Bytes>>; N]) -> Stream {
 
 fn data() -> Option<Frame<Bytes>> {
     Some(Frame::data(Bytes::from("data")))
-}
-
-fn trailers() -> Option<Frame<Bytes>> {
-    Some(Frame::trailers(http::HeaderMap::new()))
 }
 
 /// Returns a rule of so many requests at once, for all keys together, and its limiter.

@@ -1,31 +1,15 @@
 //! A rule that is asked in a handler, or without a request.
 
-use std::time::Duration;
-
 use axum::{
-    Router,
     body::{self, Bytes},
     extract::State,
     http::request::Parts,
     response::{IntoResponse, Response},
     routing::post,
 };
-use http::{HeaderName, Request, StatusCode};
-use limiter_core::{Cost, Key, Policy, Quota};
-use limiter_test::deferred::Deferred;
-use limiter_tower::{
-    Answers, ClientIp, Rule,
-    key::{Head, HeaderKey, MaybeKey, MissingKey},
-    plan::Plan,
-    refusal::{Reason, Refused, problem_json},
-    rule::{Mode, OnStoreFailure, Wait},
-};
-use tower::{Layer, ServiceExt, service_fn};
+use limiter_tower::refusal::Refused;
 
-use crate::{
-    by_address, for_all, header, hello, hourly, layer_of, limiter_of, request_from, request_to,
-    statuses, text,
-};
+use crate::*;
 
 const TENANT: HeaderName = HeaderName::from_static("x-tenant");
 
@@ -222,7 +206,7 @@ async fn a_handler_waits_as_a_layer_does() {
     let (limiter, clock) = limiter_of(Policy::gcra("bytes", Quota::per_second(1)));
     let wait = Wait::up_to(Duration::from_secs(1));
     let rule = Rule::waiting(limiter, ClientIp::peer(), wait);
-    let request = request_from("192.0.2.1");
+    let request = request();
     let _ = rule.ask(&request).await.unwrap();
     let waiting = tokio::spawn({
         let (rule, request) = (rule.clone(), request.clone());
@@ -239,10 +223,10 @@ async fn a_handler_waits_as_a_layer_does() {
 
 #[test]
 fn what_is_asked_in_a_handler_is_counted_as_in_a_layer() {
-    let recorded = crate::metrics::record(async {
+    let recorded = metrics::record(async {
         let limiter = hourly("bytes", 2);
         let rule = by_address(limiter);
-        let request = request_from("192.0.2.1");
+        let request = request();
         for _ in 0..3 {
             drop(rule.ask(&request).await);
         }
@@ -263,8 +247,8 @@ fn what_is_asked_in_a_handler_is_counted_as_in_a_layer() {
 
 #[tokio::test]
 async fn a_handler_has_the_observer_the_fields_and_the_response_of_a_layer() {
-    let seen: std::sync::Arc<std::sync::Mutex<Vec<_>>> = std::sync::Arc::default();
-    let events = std::sync::Arc::clone(&seen);
+    let seen: Arc<Mutex<Vec<_>>> = Arc::default();
+    let events = Arc::clone(&seen);
     let limiter = hourly("api", 1);
     let rule = by_address(limiter).observe(move |event| {
         events.lock().unwrap().push((event.outcome.name(), event.head.path().to_owned()));
@@ -279,7 +263,7 @@ async fn a_handler_has_the_observer_the_fields_and_the_response_of_a_layer() {
     let response = answers.respond(&request, &refused);
     assert_eq!(header(response.headers(), "ratelimit"), Some(r#""api";r=0;t=3600"#));
     assert_eq!(header(response.headers(), "content-type"), Some("application/problem+json"));
-    *request.method_mut() = http::Method::POST;
+    *request.method_mut() = Method::POST;
     request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
     let of_layer = answers.respond(&request, &refused);
     let status = tonic::Status::from(refused);

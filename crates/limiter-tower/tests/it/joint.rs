@@ -1,27 +1,6 @@
 //! All enforced rules are one decision, and shadows are asked after it.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-};
-
-use http::{HeaderName, Request};
-use limiter_core::{Cost, Key, Limiter, Policy, Quota};
-use limiter_test::deferred::Deferred;
-use limiter_tower::{
-    RateLimitLayer, Rule,
-    key::{HeaderKey, MaybeKey, key_fn},
-    observe::{Decisions, Outcome},
-    refusal::problem_json,
-    rule::{Mode, OnStoreFailure},
-};
-use serde_json::{Value, json};
-use tower::{Layer, service_fn};
-
-use crate::{
-    Body, Memory, by_address, for_all, grpc_call, header, hello, layer_of, limiter_of,
-    request_from, send, statuses, store::Store, text, with,
-};
+use crate::{store::Store, *};
 
 fn gcra(name: &str, quota: Quota) -> Memory {
     limiter_of(Policy::gcra(name, quota)).0
@@ -29,14 +8,14 @@ fn gcra(name: &str, quota: Quota) -> Memory {
 
 /// How the limiters of three rules answer.
 #[derive(Clone, Copy, Debug)]
-enum Answers {
+enum Replies {
     AtOnce,
     Later,
     /// The first two later.
     Mixed,
 }
 
-const ALL: [Answers; 3] = [Answers::AtOnce, Answers::Later, Answers::Mixed];
+const ALL: [Replies; 3] = [Replies::AtOnce, Replies::Later, Replies::Mixed];
 
 fn limiter(memory: Memory, is_later: bool) -> Arc<dyn Limiter> {
     if is_later { Arc::new(Store::new(memory)) } else { Arc::new(memory) }
@@ -44,11 +23,11 @@ fn limiter(memory: Memory, is_later: bool) -> Arc<dyn Limiter> {
 
 /// Returns rules by account, address and for the whole service, which cost 1, 2 and 3 permits: of 10 a minute, 100 an
 /// hour and 1,000 a day.
-fn three(answers: Answers) -> [Rule; 3] {
+fn three(answers: Replies) -> [Rule; 3] {
     let later = match answers {
-        Answers::AtOnce => [false; 3],
-        Answers::Later => [true; 3],
-        Answers::Mixed => [true, true, false],
+        Replies::AtOnce => [false; 3],
+        Replies::Later => [true; 3],
+        Replies::Mixed => [true, true, false],
     };
     let account = HeaderKey::new(HeaderName::from_static("x-account")).assume_verified().or_skip();
     [
@@ -59,7 +38,7 @@ fn three(answers: Answers) -> [Rule; 3] {
 }
 
 fn request() -> Request<Body> {
-    with(request_from("192.0.2.1"), "x-account", "acme")
+    with(crate::request(), "x-account", "acme")
 }
 
 /// Uses up this many permits of the rule's key.
@@ -110,9 +89,8 @@ async fn each_rule_charges_its_cost_or_none_does() {
 /// Limiters in memory, because a store that refuses spares the calls to the others.
 #[tokio::test]
 async fn a_refusal_names_all_rules_that_refuse_and_has_the_longest_wait() {
-    let rules = three(Answers::AtOnce);
-    let layer = layer_of(rules.clone())
-        .answers(limiter_tower::Answers::new().refuse_with(problem_json).grpc());
+    let rules = three(Replies::AtOnce);
+    let layer = layer_of(rules.clone()).answers(Answers::new().refuse_with(problem_json).grpc());
     let service = layer.layer(service_fn(hello));
     use_up(&rules[1], 100).await;
     use_up(&rules[2], 1_000).await;
@@ -133,10 +111,8 @@ async fn a_refusal_names_all_rules_that_refuse_and_has_the_longest_wait() {
 async fn a_refusal_names_all_rules_that_refuse_to_a_grpc_client() {
     use tonic_types::StatusExt;
 
-    let rules = three(Answers::AtOnce);
-    let service = layer_of(rules.clone())
-        .answers(limiter_tower::Answers::new().grpc())
-        .layer(service_fn(hello));
+    let rules = three(Replies::AtOnce);
+    let service = layer_of(rules.clone()).answers(Answers::new().grpc()).layer(service_fn(hello));
     use_up(&rules[0], 10).await;
     use_up(&rules[2], 1_000).await;
     let response = send(&service, with(grpc_call(), "x-account", "acme")).await;
@@ -145,26 +121,17 @@ async fn a_refusal_names_all_rules_that_refuse_to_a_grpc_client() {
     assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "259200");
     let details = status.check_error_details().unwrap();
     let wait = details.retry_info().unwrap().retry_delay.unwrap();
-    assert_eq!(wait, std::time::Duration::from_millis(259_200));
+    assert_eq!(wait, Duration::from_millis(259_200));
     let violations = &details.quota_failure().unwrap().violations;
     let violations: Vec<_> =
         violations.iter().map(|it| (it.subject.as_str(), it.description.as_str())).collect();
     assert_eq!(violations, [("account", "10/min"), ("global", "1000/d")]);
 }
 
-/// The rules and outcomes of events.
-type Events = Arc<Mutex<BTreeSet<(String, &'static str)>>>;
-
 /// Returns a layer of a rule by address that is enforced, and of a shadow; with its events.
 fn shadowed(enforced: impl Limiter + 'static, shadow: Rule) -> (RateLimitLayer, Events) {
-    let events = Arc::new(Mutex::new(BTreeSet::new()));
-    let seen = Arc::clone(&events);
     // The order of the list changes nothing.
-    let rules = [shadow.with_mode(Mode::SHADOW), by_address(enforced)];
-    let layer = layer_of(rules).observe(move |event| {
-        seen.lock().unwrap().insert((event.rule.to_owned(), event.outcome.name()));
-    });
-    (layer, events)
+    Events::of(layer_of([shadow.with_mode(Mode::SHADOW), by_address(enforced)]))
 }
 
 #[tokio::test]
@@ -195,11 +162,7 @@ async fn a_shadow_answers_no_request_whatever_happens_to_it() {
         let rule = for_all(limiter(gcra("shadow", Quota::per_hour(1)), later));
         (rule, Outcome::ShadowDenied)
     };
-    let failing = || {
-        let limiter = Deferred::new(gcra("shadow", Quota::per_hour(9)));
-        limiter.set_failing(true);
-        for_all(limiter).on_store_failure(OnStoreFailure::Deny)
-    };
+    let failing = || for_all(failing("shadow")).on_store_failure(OnStoreFailure::Deny);
     let keyless = key_fn(|_| None::<Key<'_>>).assume_verified().or_reject();
     let twice = HeaderKey::new(HeaderName::from_static("x-twice")).assume_verified().or_reject();
     let keyed = |key| (Rule::new(gcra("shadow", Quota::per_hour(9)), key), Outcome::Bypassed);
@@ -221,7 +184,7 @@ async fn a_shadow_answers_no_request_whatever_happens_to_it() {
             let fields = header(response.headers(), "ratelimit").unwrap();
             assert!(!fields.contains("shadow"), "{fields}");
         }
-        let events = events.lock().unwrap();
-        assert!(events.contains(&("shadow".into(), outcome.name())), "{events:?}");
+        let events = events.take();
+        assert!(events.contains(&format!("shadow {}", outcome.name())), "{events:?}");
     }
 }

@@ -1,27 +1,10 @@
 //! A rule that waits, beside others.
 
-use std::{future::Future, pin::Pin, time::Duration};
-
-use http::{Response, StatusCode};
-use limiter_core::{Block, Limiter, ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_test::deferred::Deferred;
-use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
-    key::FixedKey,
-    observe::Decisions,
-    rule::{Mode, OnStoreFailure, Strike, Wait},
-};
-use tower::{Layer, ServiceExt, service_fn};
-
-use crate::{
-    Body, Served, by_address, for_all, header, hello, layer_of, limiter_of, poll_once,
-    request_from, send, store::Store,
-};
+use crate::{store::Store, *};
 
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
-type Memory = MemoryLimiter<ManualClock>;
-type Call = Pin<Box<dyn Future<Output = Result<Response<Body>, std::convert::Infallible>>>>;
+type Call = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>>>>;
 
 /// Returns a rule of one request a second for each address, under which others wait for ten seconds at most. Returns its
 /// limiter and its clock, too.
@@ -37,41 +20,54 @@ fn global(permits: u64) -> Memory {
 }
 
 fn used(waiting: &Memory, global: &Memory) -> (u64, u64) {
-    (waiting.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used(), global.peek("all").used())
+    (waiting.peek(CLIENT).used(), global.peek("all").used())
 }
 
 /// Sends a request, and polls it once.
 async fn start(service: &(impl Served<Future: 'static> + 'static)) -> Call {
-    let mut call: Call = Box::pin(service.clone().oneshot(request_from("192.0.2.1")));
+    let mut call: Call = Box::pin(service.clone().oneshot(request()));
     assert!(poll_once(call.as_mut()).is_none());
     call
 }
 
+/// Also if a store fails: then each rule is asked alone, and those before the one that waits have charged when it refuses.
 #[tokio::test]
-async fn nothing_else_is_charged_while_a_request_waits_and_then_the_rest_is() {
-    for in_store in [false, true] {
-        let ((rule, limiter, clock), global) = (waiting(), global(9));
-        let other = match in_store {
-            true => for_all(Store::new(global.clone())),
-            false => for_all(global.clone()),
-        };
+async fn nothing_else_is_charged_while_a_request_waits_and_then_the_rest_is_once() {
+    let fails = || Some(Rule::new(failing("failing"), FixedKey::new("failing")));
+    type Other = fn(Memory) -> Rule;
+    let in_store: Other = |global| for_all(Store::new(global));
+    let rows: [(&str, bool, Other, Option<Rule>); 5] = [
+        ("in memory", false, for_all, None),
+        ("another in a store", false, in_store, None),
+        ("a shadow", false, |global| for_all(global).with_mode(Mode::SHADOW), None),
+        ("a store that fails", false, for_all, fails()),
+        ("waits in a store", true, for_all, fails()),
+    ];
+    for (case, waits_in_store, other, failing) in rows {
+        let ((mut rule, limiter, clock), global) = (waiting(), global(9));
+        if waits_in_store {
+            let wait = Wait::up_to(ONE_SECOND * 10);
+            rule = Rule::waiting(Deferred::new(limiter.clone()), ClientIp::peer(), wait);
+        }
         // The rule that waits is the last one asked, wherever it is listed.
-        let service = layer_of([rule.clone(), other.clone()]).layer(service_fn(hello));
-        assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
-        assert_eq!(used(&limiter, &global), (1, 1));
+        let other = other(global.clone());
+        let rules = [rule.clone(), other.clone()].into_iter().chain(failing);
+        let service = RateLimitLayer::all(rules).decisions().layer(service_fn(hello));
+        assert_eq!(send(&service, request()).await.status(), 200, "{case}");
+        assert_eq!(used(&limiter, &global), (1, 1), "{case}");
 
         let mut call = start(&service).await;
-        for _ in 0..5 {
-            assert!(poll_once(call.as_mut()).is_none());
+        for _ in 0..20 {
+            assert!(poll_once(call.as_mut()).is_none(), "{case}");
         }
-        assert_eq!(used(&limiter, &global), (1, 1), "in a store: {in_store}");
+        assert_eq!(used(&limiter, &global), (1, 1), "{case}");
         clock.advance(ONE_SECOND);
         let response = call.await.unwrap();
-        assert_eq!(response.status(), 200);
-        assert_eq!(used(&limiter, &global), (1, 2), "in a store: {in_store}");
+        assert_eq!(response.status(), 200, "{case}");
+        assert_eq!(used(&limiter, &global), (1, 2), "{case}");
         let decisions = response.extensions().get::<Decisions>().unwrap();
         let waited = [&rule, &other].map(|it| decisions.of(it).unwrap().waited().is_some());
-        assert_eq!(waited, [true, false]);
+        assert_eq!(waited, [true, false], "{case}");
     }
 }
 
@@ -79,7 +75,7 @@ async fn nothing_else_is_charged_while_a_request_waits_and_then_the_rest_is() {
 async fn a_waiters_permits_are_back_if_another_rule_refuses_after_the_wait() {
     let ((rule, limiter, clock), global) = (waiting(), global(2));
     let service = layer_of([rule, for_all(global.clone())]).layer(service_fn(hello));
-    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
+    assert_eq!(send(&service, request()).await.status(), 200);
     let call = start(&service).await;
     // Meanwhile the last permit is taken by another client.
     assert_eq!(send(&service, request_from("192.0.2.2")).await.status(), 200);
@@ -99,7 +95,7 @@ async fn a_key_that_is_blocked_while_its_request_waits_is_refused() {
     let block = Block::after(1).within(ONE_SECOND * 60).lasting(ONE_SECOND * 60);
     let rule = rule.block_by_response(block, |_| Strike::Ignore).unwrap();
     let service = layer_of([rule.clone(), for_all(global.clone())]).layer(service_fn(hello));
-    let key = limiter_core::Key::from(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    let key = Key::from(CLIENT);
     let admission = rule.check(&key).await.unwrap();
     let call = start(&service).await;
     admission.strike();
@@ -115,8 +111,8 @@ async fn a_key_that_is_blocked_while_its_request_waits_is_refused() {
 async fn a_request_that_another_rule_refuses_too_does_not_wait() {
     let ((rule, limiter, clock), global) = (waiting(), global(1));
     let service = layer_of([rule, for_all(global.clone())]).layer(service_fn(hello));
-    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
-    let refused = send(&service, request_from("192.0.2.1")).await;
+    assert_eq!(send(&service, request()).await.status(), 200);
+    let refused = send(&service, request()).await;
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     let fields = "\"global\";r=0;t=3600, \"waiting\";r=0;t=3600";
     assert_eq!(header(refused.headers(), "ratelimit"), Some(fields));
@@ -139,8 +135,8 @@ async fn a_request_that_a_rule_in_another_store_refuses_too_does_not_wait() {
         }
         rules.push(rule.clone());
         let service = RateLimitLayer::all(rules).decisions().layer(service_fn(hello));
-        assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
-        let mut call: Call = Box::pin(service.clone().oneshot(request_from("192.0.2.1")));
+        assert_eq!(send(&service, request()).await.status(), 200);
+        let mut call: Call = Box::pin(service.clone().oneshot(request()));
         let answers = (0..20).find_map(|_| poll_once(call.as_mut()));
         let refused = answers.expect("the request waits").unwrap();
         let case = format!("own is in store: {own_is_in_store}");
@@ -156,49 +152,10 @@ async fn a_request_that_a_rule_in_another_store_refuses_too_does_not_wait() {
 async fn a_waiter_that_is_dropped_charges_no_rule() {
     let ((rule, limiter, clock), global) = (waiting(), global(9));
     let service = layer_of([rule, for_all(global.clone())]).layer(service_fn(hello));
-    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
+    assert_eq!(send(&service, request()).await.status(), 200);
     drop(start(&service).await);
     clock.advance(ONE_SECOND * 2);
     assert_eq!((used(&limiter, &global), clock.next_wake()), ((0, 1), None));
-}
-
-#[tokio::test]
-async fn a_shadow_is_asked_after_the_wait() {
-    let ((rule, limiter, clock), global) = (waiting(), global(9));
-    let shadow = for_all(global.clone()).with_mode(Mode::SHADOW);
-    let service = layer_of([shadow, rule]).layer(service_fn(hello));
-    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
-    let call = start(&service).await;
-    assert_eq!(used(&limiter, &global), (1, 1));
-    clock.advance(ONE_SECOND);
-    assert_eq!(call.await.unwrap().status(), 200);
-    assert_eq!(used(&limiter, &global), (1, 2));
-}
-
-/// If a store fails, each rule is asked alone, and those before the one that waits have charged when it refuses.
-#[tokio::test]
-async fn a_rule_beside_one_that_waits_and_one_whose_store_fails_is_charged_once() {
-    for waits_in_store in [false, true] {
-        let ((mut rule, limiter, clock), global) = (waiting(), global(9));
-        if waits_in_store {
-            let wait = Wait::up_to(ONE_SECOND * 10);
-            rule = Rule::waiting(Deferred::new(limiter.clone()), ClientIp::peer(), wait);
-        }
-        let failing = Deferred::new(limiter_of(Policy::gcra("failing", Quota::per_hour(9))).0);
-        failing.set_failing(true);
-        let failing = Rule::new(failing, FixedKey::new("failing"));
-        let service = layer_of([rule, for_all(global.clone()), failing]).layer(service_fn(hello));
-        assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
-        assert_eq!(used(&limiter, &global), (1, 1), "in a store: {waits_in_store}");
-        let mut call = start(&service).await;
-        for _ in 0..20 {
-            assert!(poll_once(call.as_mut()).is_none());
-        }
-        assert_eq!(used(&limiter, &global), (1, 1), "in a store: {waits_in_store}");
-        clock.advance(ONE_SECOND);
-        assert_eq!(call.await.unwrap().status(), 200);
-        assert_eq!(used(&limiter, &global), (1, 2), "in a store: {waits_in_store}");
-    }
 }
 
 #[tokio::test]
@@ -211,9 +168,9 @@ async fn a_store_that_fails_while_a_request_waits_acts_for_its_rule_alone() {
         let rule = Rule::waiting(Store::new(limiter.clone()), ClientIp::peer(), wait);
         let rules = [rule.on_store_failure(choice), for_all(global.clone())];
         let service = layer_of(rules).layer(service_fn(hello));
-        assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
+        assert_eq!(send(&service, request()).await.status(), 200);
         assert_eq!(used(&limiter, &global), (1, 1));
-        let response = send(&service, request_from("192.0.2.1")).await;
+        let response = send(&service, request()).await;
         assert_eq!(response.status(), status);
         // A request that is forwarded has asked the other rule, and was charged by it.
         assert_eq!(used(&limiter, &global), (1, charged), "{choice:?}");

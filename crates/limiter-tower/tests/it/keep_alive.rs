@@ -1,17 +1,11 @@
 //! Idle connections.
 
-use std::time::Duration;
-
-use axum::{Router, routing::get};
-use bytes::Bytes;
-use http::Request;
 use http_body_util::Empty;
 use hyper::client::conn::http1::SendRequest;
-use limiter_tower::{RateLimitLayer, key::FixedKey};
 use tokio::time::timeout;
 use tower::limit::GlobalConcurrencyLimitLayer;
 
-use crate::{hourly, server::Server, text};
+use crate::{server::Server, *};
 
 const AT_MOST: Duration = Duration::from_secs(30);
 

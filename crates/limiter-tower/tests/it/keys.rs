@@ -1,24 +1,11 @@
 //! The key of a request. Addresses have a file of their own.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use axum::{Router, routing::get};
-use http::{HeaderName, Method, Request, header::HOST};
-use limiter_core::{Key, Quota};
-use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
-    key::{
-        ExtensionKey, FixedKey, Head, HeaderKey, KeyExtractor, KeySource, MatchedPathKey, MaybeKey,
-        MethodKey, MissingKey, key_fn,
-    },
-    rule::Mode,
-};
-use tower::{Layer, service_fn};
+use http::header::HOST;
+use limiter_tower::key::{MatchedPathKey, MethodKey};
 
-use crate::{Body, hello, hourly, limiter, request_from, request_to, routed, send, sent, with};
+use crate::*;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -31,17 +18,17 @@ fn head(request: &Request<Body>) -> Head<'_> {
 }
 
 fn of_api_key(value: &str) -> Request<Body> {
-    with(request_from("192.0.2.1"), "x-api-key", value)
+    with(request(), "x-api-key", value)
 }
 
 fn of_user(id: u64) -> Request<Body> {
-    let mut request = request_from("192.0.2.1");
+    let mut request = request();
     request.extensions_mut().insert(User(id));
     request
 }
 
 fn of_method(name: &str) -> Request<Body> {
-    let mut request = request_from("192.0.2.1");
+    let mut request = request();
     *request.method_mut() = Method::from_bytes(name.as_bytes()).unwrap();
     request
 }
@@ -165,7 +152,7 @@ fn a_key_that_clients_choose_needs_one_of_the_clients_own() {
 #[tokio::test]
 async fn a_thousand_invented_api_keys_from_one_address_are_limited() {
     let by_key = Rule::new(hourly("key", 5), HeaderKey::new(API_KEY).or_skip());
-    let layer = RateLimitLayer::all([by_key, crate::by_address(hourly("address", 20))]);
+    let layer = RateLimitLayer::all([by_key, by_address(hourly("address", 20))]);
     let invented = (0..1_000).map(|it| of_api_key(&it.to_string()));
     let statuses = sent(&layer.layer(service_fn(hello)), invented).await;
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 20);
@@ -188,7 +175,7 @@ fn only_an_absent_key_falls_back() {
         (MissingKey::invalid("b"), false),
         (MissingKey::server("c"), false),
     ] {
-        let request = request_from("192.0.2.1");
+        let request = request();
         let key = || Failing(missing.clone());
         let found = [
             key().or(FixedKey::new("fallback")).key(head(&request)).err(),
@@ -231,7 +218,7 @@ struct ApiKey(u64);
 #[tokio::test]
 async fn equal_keys_of_two_extractors_are_two_keys() {
     let with = |key: Option<u64>, user: Option<u64>| {
-        let mut request = request_from("192.0.2.1");
+        let mut request = request();
         if let Some(key) = key {
             request.extensions_mut().insert(ApiKey(key));
         }

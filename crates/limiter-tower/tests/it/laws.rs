@@ -1,23 +1,12 @@
 //! Laws of several rules in one layer, over limiters in memory and through a Redis in this process: random requests,
 //! resets, failures of the store and time.
 
-use std::{
-    convert::Infallible, future::Future, net::Ipv4Addr, pin::Pin, sync::Arc, time::Duration,
-};
-
-use http::{Request, Response, StatusCode};
-use limiter_core::{Clock, Key, Limiter, ManualClock, MemoryLimiter, Policy, Timestamp};
+use limiter_core::{Clock, Timestamp};
 use limiter_redis::RedisLimiter;
-use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
-    key::{ExtensionKey, FixedKey, MaybeKey},
-    rule::{Keep, OnStoreFailure, Wait},
-};
 use proptest::{collection::vec, prelude::*, test_runner::TestCaseResult};
-use tower::{Layer, Service, service_fn};
 
 use self::client::{Client, Fate};
-use crate::{Body, Limited, poll_once, request_from};
+use crate::*;
 
 #[expect(
     dead_code,
@@ -289,7 +278,7 @@ proptest! {
                 Rule::waiting(limiter, ClientIp::peer(), wait)
             };
             let mut service =
-                RateLimitLayer::all([rule.clone()]).layer(service_fn(crate::hello));
+                RateLimitLayer::all([rule.clone()]).layer(service_fn(hello));
             let mut waiting: Vec<Answer> = Vec::new();
             let (start, mut admitted) = (client.clock().now(), 0);
             // How many have waited since time has passed, those included that were reset.
@@ -297,7 +286,7 @@ proptest! {
             for step in steps {
                 let before = waiting.len();
                 match step {
-                    None => waiting.push(Box::pin(service.call(request_from("192.0.2.1")))),
+                    None => waiting.push(Box::pin(service.call(request()))),
                     Some(Ok(place)) if place < waiting.len() => drop(waiting.remove(place)),
                     Some(Ok(_)) => {}
                     Some(Err(millis)) => {
@@ -329,7 +318,7 @@ proptest! {
                 tokio::task::yield_now().await;
             }
             client.pass(Duration::from_secs(if is_in_memory { 1 } else { 1 + QUEUE as u64 }));
-            let key = Ipv4Addr::new(192, 0, 2, 1).into();
+            let key = CLIENT.into();
             let mut peeked = Box::pin(rule.peek(&key));
             let usage = loop {
                 if let Some(usage) = poll_once(peeked.as_mut()) {

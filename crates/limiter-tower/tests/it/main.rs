@@ -47,21 +47,40 @@ mod waiting;
 
 use std::{
     convert::Infallible,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
 };
 
-use http::{HeaderMap, Request, Response};
+use axum::{Router, routing::get};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use limiter_core::{Limiter, ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
-    key::{FixedKey, PeerAddr},
-    observe::Decisions,
-    service::{Rates, SameBody},
+use limiter_core::{
+    Block, Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, ManualClock,
+    MemoryLimiter, Policy, Quota, Source, Usage,
 };
-use tower::{Layer, Service, ServiceExt, service_fn};
+use limiter_rig::log::Log;
+use limiter_test::{deferred::Deferred, fake::Fake};
+use limiter_tower::{
+    Answers, ClientIp, InFlightLayer, InFlightRule, RateLimitLayer, Rule,
+    headers::{Headers, Reset},
+    key::{
+        ExtensionKey, FixedKey, Head, HeaderKey, KeyExtractor, KeySource, MaybeKey, MissingKey,
+        PeerAddr, key_fn,
+    },
+    observe::{Decisions, Outcome},
+    plan::{Plan, Plans},
+    refusal::{Reason, problem_json},
+    rule::{Disclosure, Keep, Mode, OnStoreFailure, Strike, Wait},
+    service::{Rates, SameBody},
+    settle::{Charge, ResponseHead},
+};
+use serde_json::{Value, json};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-type Body = Full<bytes::Bytes>;
+type Body = Full<Bytes>;
 
 type Memory = MemoryLimiter<ManualClock>;
 
@@ -79,6 +98,25 @@ fn limiter_of(policy: Policy) -> (Memory, ManualClock) {
     let clock = ManualClock::new();
     let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
     (limiter, clock)
+}
+
+/// Returns a limiter of ten permits a minute, named `default`, whose checks return this.
+fn returning(result: Result<Decision, ErrorKind>) -> impl Limiter {
+    Fake::new(Policy::gcra("default", Quota::per_minute(10)), move || {
+        LimiterFuture::ready(result.map_err(|kind| Error::new(kind, "no connection")))
+    })
+}
+
+/// Returns a limiter in a store that fails.
+fn failing(name: &str) -> Deferred {
+    let store = Deferred::new(hourly(name, 9));
+    store.set_failing(true);
+    store
+}
+
+/// Returns how many permits are used of the key `all`.
+fn used(limiter: &Memory) -> u64 {
+    limiter.peek("all").used()
 }
 
 /// Returns a layer of ten permits a minute, and its clock, which does not move.
@@ -112,6 +150,13 @@ async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
     Ok(Response::new(Body::from("hello")))
 }
 
+/// Where requests are from, unless a test says otherwise.
+const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+fn request() -> Request<Body> {
+    request_from("192.0.2.1")
+}
+
 fn request_from(address: &str) -> Request<Body> {
     let address: IpAddr = address.parse().unwrap();
     let mut request = Request::new(Body::default());
@@ -123,18 +168,18 @@ fn request_from(address: &str) -> Request<Body> {
 async fn named(request: Request<Body>) -> Result<Response<Body>, Infallible> {
     let status = request.headers().get("x-status").and_then(|it| it.to_str().ok()?.parse().ok());
     let mut response = Response::new(Body::default());
-    *response.status_mut() = status.unwrap_or(http::StatusCode::OK);
+    *response.status_mut() = status.unwrap_or(StatusCode::OK);
     Ok(response)
 }
 
 /// Returns a request that the service [`named`] answers with this status.
 fn request_for(status: u16) -> Request<Body> {
-    with(request_from("192.0.2.1"), "x-status", &status.to_string())
+    with(request(), "x-status", &status.to_string())
 }
 
 /// Returns a request for a path.
 fn request_to(path: &str) -> Request<Body> {
-    let mut request = request_from("192.0.2.1");
+    let mut request = request();
     *request.uri_mut() = path.parse().unwrap();
     request
 }
@@ -147,8 +192,8 @@ fn with(mut request: Request<Body>, name: &'static str, value: &str) -> Request<
 
 /// Returns a gRPC call.
 fn grpc_call() -> Request<Body> {
-    let mut request = with(request_from("192.0.2.1"), "content-type", "application/grpc");
-    *request.method_mut() = http::Method::POST;
+    let mut request = with(request(), "content-type", "application/grpc");
+    *request.method_mut() = Method::POST;
     request
 }
 
@@ -167,7 +212,7 @@ async fn send(service: &impl Served, request: Request<Body>) -> Response<Body> {
 
 /// Sends requests one after another from one address, and returns their status codes.
 async fn statuses(service: &impl Served, count: usize) -> Vec<u16> {
-    sent(service, (0..count).map(|_| request_from("192.0.2.1"))).await
+    sent(service, (0..count).map(|_| request())).await
 }
 
 /// Sends requests one after another, and returns their status codes.
@@ -183,13 +228,39 @@ async fn sent(
 }
 
 /// Requests paths of a router one after another, and returns the status codes.
-async fn routed<const N: usize>(app: &axum::Router, paths: [&str; N]) -> Vec<u16> {
+async fn routed<const N: usize>(app: &Router, paths: [&str; N]) -> Vec<u16> {
     let mut statuses = Vec::new();
     for path in paths {
         let request = Request::get(path).body(axum::body::Body::empty()).unwrap();
         statuses.push(app.clone().oneshot(request).await.unwrap().status().as_u16());
     }
     statuses
+}
+
+/// The rules and outcomes of events, such as `api denied`.
+#[derive(Clone, Default)]
+struct Events(Arc<Mutex<Vec<String>>>);
+
+impl Events {
+    fn of(layer: RateLimitLayer) -> (RateLimitLayer, Self) {
+        let events = Self::default();
+        let seen = events.clone();
+        let layer = layer.observe(move |event| {
+            seen.0.lock().unwrap().push(format!("{} {}", event.rule, event.outcome.name()));
+        });
+        (layer, events)
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    /// Returns the outcomes of a rule.
+    fn of_rule(&self, rule: &str) -> Vec<String> {
+        let events = self.0.lock().unwrap();
+        let of = events.iter().filter_map(|event| event.strip_prefix(rule)?.strip_prefix(' '));
+        of.map(str::to_owned).collect()
+    }
 }
 
 /// Returns the body of a response.
@@ -206,14 +277,14 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 /// Returns the only decision in these extensions.
-fn decision(extensions: &http::Extensions) -> limiter_core::Decision {
+fn decision(extensions: &http::Extensions) -> Decision {
     let decisions: Vec<_> = extensions.get::<Decisions>().unwrap().iter().collect();
     let [decided] = decisions.as_slice() else { panic!("one decision: {decisions:?}") };
     decided.decision()
 }
 
 /// Polls a future once.
-fn poll_once<F: Future + ?Sized>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.poll(&mut context) {
         std::task::Poll::Ready(output) => Some(output),

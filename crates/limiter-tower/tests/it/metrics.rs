@@ -2,29 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    future::Future,
     sync::atomic::{AtomicU32, Ordering::Relaxed},
-    time::Duration,
 };
 
-use http::Request;
-use limiter_core::{
-    Decision, Error, ErrorKind, InFlight, LimiterFuture, MemoryLimiter, OnFull, Policy, Quota,
-    Source, Usage,
-};
-use limiter_test::fake::Fake;
-use limiter_tower::{
-    InFlightLayer, RateLimitLayer, Rule,
-    key::{FixedKey, HeaderKey, MaybeKey, key_fn},
-    rule::{Mode, OnStoreFailure},
-};
-use metrics::{Counter, Gauge, Histogram, KeyName, Metadata, SharedString, Unit};
+use ::metrics::{Counter, Gauge, Histogram, KeyName, Metadata, SharedString, Unit};
+use limiter_core::{InFlight, OnFull};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{
-    Body, by_address, for_all, hello, layer_of, limiter_of, per_address, request_from, send,
-};
+use crate::*;
 
 /// What was recorded: names with labels, and counts or values.
 pub(crate) type Recorded = BTreeMap<String, Vec<f64>>;
@@ -33,7 +18,7 @@ pub(crate) fn record(work: impl Future<Output = ()>) -> Recorded {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    metrics::with_local_recorder(&recorder, || runtime.block_on(work));
+    ::metrics::with_local_recorder(&recorder, || runtime.block_on(work));
     let entry =
         |(key, _, help, value): (metrics_util::CompositeKey, _, Option<SharedString>, _)| {
             let key = key.key();
@@ -57,16 +42,9 @@ fn requests(layer: &RateLimitLayer, count: usize) -> Recorded {
     record(async {
         let service = layer.layer(service_fn(hello));
         for _ in 0..count {
-            send(&service, request_from("192.0.2.1")).await;
+            send(&service, request()).await;
         }
     })
-}
-
-fn results(recorded: &Recorded) -> Vec<(&str, f64)> {
-    let prefix = "ratelimit_requests_total policy=default result=";
-    let own =
-        recorded.iter().filter_map(|(name, values)| Some((name.strip_prefix(prefix)?, values)));
-    own.map(|(name, values)| (name, values.iter().sum())).collect()
 }
 
 fn policy(permits: u64) -> Policy {
@@ -77,47 +55,56 @@ fn keyed(policy: Policy) -> Rule {
     for_all(limiter_of(policy).0)
 }
 
-/// Returns a rule whose limiter returns this.
-fn returning(result: Result<Decision, ErrorKind>) -> Rule {
-    let limiter = Fake::new(policy(10), move || {
-        LimiterFuture::ready(result.map_err(|kind| Error::new(kind, "no connection")))
-    });
-    for_all(limiter)
+/// Sends requests through a layer, and compares the values of metrics. One that is not recorded has none.
+#[track_caller]
+fn assert_recorded(layer: &RateLimitLayer, count: usize, metrics: &[(&str, &[f64])]) {
+    let recorded = requests(layer, count);
+    for (name, expected) in metrics {
+        let found = recorded.get(&format!("ratelimit_{name}")).map_or(&[][..], Vec::as_slice);
+        assert_eq!(found, *expected, "{name} of {layer:?}");
+    }
 }
 
 #[test]
 fn each_outcome_is_counted_by_its_name() {
-    let failed = || returning(Err(ErrorKind::Unavailable));
-    let key = || HeaderKey::new(http::HeaderName::from_static("x-api-key")).assume_verified();
+    let two = || keyed(policy(2));
+    let failed = || for_all(returning(Err(ErrorKind::Unavailable)));
+    let key = || HeaderKey::new(HeaderName::from_static("x-api-key")).assume_verified();
     let limiter = || limiter_of(policy(2)).0;
-    let rows = [
-        (keyed(policy(2)), &[("allowed", 2.0), ("denied", 3.0)][..]),
-        (keyed(policy(2)).with_mode(Mode::SHADOW), &[("allowed", 2.0), ("shadow_denied", 3.0)]),
-        (Rule::new(limiter(), key().or_skip()), &[("bypassed", 5.0)]),
-        (Rule::new(limiter(), key().or_reject()), &[("rejected", 5.0)]),
-        (failed().on_store_failure(OnStoreFailure::Allow), &[("error_allowed", 5.0)]),
-        (failed().on_store_failure(OnStoreFailure::Deny), &[("error_denied", 5.0)]),
-    ];
-    for (rule, expected) in rows {
-        assert_eq!(results(&requests(&layer_of([rule]), 5)), expected);
-    }
-    let skipping = layer_of([keyed(policy(2))]).skip(|_| true);
-    assert_eq!(results(&requests(&skipping, 5)), [("bypassed", 5.0)]);
-    let off = layer_of([keyed(policy(2))]);
+    let off = layer_of([two()]);
     off.switch_off();
-    assert_eq!(results(&requests(&off, 5)), [("bypassed", 5.0)]);
+    let rows = [
+        (layer_of([two()]), &[("allowed", 2.0), ("denied", 3.0)][..]),
+        (layer_of([two().with_mode(Mode::SHADOW)]), &[("allowed", 2.0), ("shadow_denied", 3.0)]),
+        (layer_of([Rule::new(limiter(), key().or_skip())]), &[("bypassed", 5.0)]),
+        (layer_of([Rule::new(limiter(), key().or_reject())]), &[("rejected", 5.0)]),
+        (layer_of([failed().on_store_failure(OnStoreFailure::Allow)]), &[("error_allowed", 5.0)]),
+        (layer_of([failed().on_store_failure(OnStoreFailure::Deny)]), &[("error_denied", 5.0)]),
+        (layer_of([two()]).skip(|_| true), &[("bypassed", 5.0)]),
+        (off, &[("bypassed", 5.0)]),
+    ];
+    let prefix = "ratelimit_requests_total policy=default result=";
+    for (layer, expected) in rows {
+        let recorded = requests(&layer, 5);
+        let results = recorded.iter().filter_map(|(name, values)| {
+            Some((name.strip_prefix(prefix)?, values.iter().sum::<f64>()))
+        });
+        assert_eq!(results.collect::<Vec<_>>(), expected);
+    }
 }
 
 #[test]
 fn rules_are_counted_one_by_one() {
-    let other = limiter_of(Policy::gcra("other", Quota::per_hour(1))).0;
-    let layer = layer_of([keyed(policy(2)), Rule::new(other, FixedKey::new("other"))]);
-    let recorded = requests(&layer, 3);
+    let other = Rule::new(hourly("other", 1), FixedKey::new("other"));
+    let layer = layer_of([keyed(policy(2)), other]);
     // A rule that would have admitted the request charges and counts nothing when the other one refuses.
-    assert_eq!(results(&recorded), [("allowed", 1.0)]);
-    let of_other =
-        |result| &recorded[&format!("ratelimit_requests_total policy=other result={result}")];
-    assert_eq!((of_other("allowed"), of_other("denied")), (&vec![1.0], &vec![2.0]));
+    let metrics: [(&str, &[f64]); 4] = [
+        ("requests_total policy=default result=allowed", &[1.0]),
+        ("requests_total policy=default result=denied", &[]),
+        ("requests_total policy=other result=allowed", &[1.0]),
+        ("requests_total policy=other result=denied", &[2.0]),
+    ];
+    assert_recorded(&layer, 3, &metrics);
 }
 
 #[test]
@@ -158,14 +145,17 @@ fn decisions_by_the_local_share_are_counted_with_their_usage() {
     for (decision, result) in
         [(Decision::admitted(usage), "allowed"), (Decision::refused(usage, wait), "denied")]
     {
-        let of = |source| requests(&layer_of([returning(Ok(decision.with_source(source)))]), 3);
-        let local = of(Source::Local);
-        let name = format!("ratelimit_local_decisions_total policy=default result={result}");
-        assert_eq!(local[&name], [3.0]);
-        assert_eq!(results(&local), [(result, 3.0)]);
-        assert_eq!(local["ratelimit_window_utilization policy=default"], [1.0; 3]);
+        let by = |source| layer_of([for_all(returning(Ok(decision.with_source(source))))]);
+        let local = format!("local_decisions_total policy=default result={result}");
+        let requests = format!("requests_total policy=default result={result}");
+        let metrics: [(&str, &[f64]); 3] = [
+            (&local, &[3.0]),
+            (&requests, &[3.0]),
+            ("window_utilization policy=default", &[1.0; 3]),
+        ];
+        assert_recorded(&by(Source::Local), 3, &metrics);
         for source in [Source::State, Source::Cache, Source::Lease] {
-            assert!(!of(source).contains_key(&name), "{source:?}");
+            assert_recorded(&by(source), 3, &[(&local, &[])]);
         }
     }
 }
@@ -178,9 +168,8 @@ fn errors_of_the_store_are_counted_by_kind() {
         (ErrorKind::Unexpected, "unexpected"),
         (ErrorKind::InvalidSetting, "invalid"),
     ] {
-        let recorded = requests(&layer_of([returning(Err(kind))]), 2);
-        let name = format!("ratelimit_store_errors_total kind={label} policy=default");
-        assert_eq!(recorded[&name], [2.0]);
+        let name = format!("store_errors_total kind={label} policy=default");
+        assert_recorded(&layer_of([for_all(returning(Err(kind)))]), 2, &[(&name, &[2.0])]);
     }
 }
 
@@ -209,24 +198,24 @@ fn no_label_depends_on_a_request() {
 #[derive(Default)]
 struct LookUps(AtomicU32);
 
-impl metrics::Recorder for LookUps {
+impl ::metrics::Recorder for LookUps {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
-    fn register_counter(&self, _: &metrics::Key, _: &Metadata<'_>) -> Counter {
+    fn register_counter(&self, _: &::metrics::Key, _: &Metadata<'_>) -> Counter {
         self.0.fetch_add(1, Relaxed);
         Counter::noop()
     }
 
-    fn register_gauge(&self, _: &metrics::Key, _: &Metadata<'_>) -> Gauge {
+    fn register_gauge(&self, _: &::metrics::Key, _: &Metadata<'_>) -> Gauge {
         self.0.fetch_add(1, Relaxed);
         Gauge::noop()
     }
 
-    fn register_histogram(&self, _: &metrics::Key, _: &Metadata<'_>) -> Histogram {
+    fn register_histogram(&self, _: &::metrics::Key, _: &Metadata<'_>) -> Histogram {
         self.0.fetch_add(1, Relaxed);
         Histogram::noop()
     }
@@ -243,11 +232,11 @@ fn a_rule_looks_its_metrics_up_once_for_each_recorder() {
     for recorder in &recorders {
         let work = async {
             for _ in 0..10 {
-                send(&service, request_from("192.0.2.1")).await;
-                drop(uploads.clone().oneshot(request_from("192.0.2.1")).await.unwrap());
+                send(&service, request()).await;
+                drop(uploads.clone().oneshot(request()).await.unwrap());
             }
         };
-        metrics::with_local_recorder(recorder, || runtime.block_on(work));
+        ::metrics::with_local_recorder(recorder, || runtime.block_on(work));
     }
     // Of the rate: each of two results, the time, the number, the share and that it is high. In flight: the result, the
     // time and the gauge.

@@ -1,20 +1,10 @@
 //! The parameters of `RateLimit` that are proposed for the next draft: `a`, `w` and `c`.
 
-use std::time::Duration;
-
-use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Usage};
-use limiter_test::fake::Fake;
-use limiter_tower::{Answers, RateLimitLayer, Rule, headers::Headers, rule::Keep};
-use tower::{Layer, service_fn};
-
-use crate::{
-    by_address, for_all, header, hello, layer_of, limiter, limiter_of, named, request_for,
-    request_from, send, with,
-};
+use crate::*;
 
 /// Returns `RateLimit` of the response to a request of this cost.
 async fn sent(layer: &RateLimitLayer, cost: u64) -> String {
-    let request = with(request_from("192.0.2.1"), "cost", &cost.to_string());
+    let request = with(request(), "cost", &cost.to_string());
     let response = send(&layer.layer(service_fn(hello)), request).await;
     header(response.headers(), "ratelimit").unwrap().to_owned()
 }
@@ -31,13 +21,17 @@ fn priced(quota: Quota) -> Rule {
 async fn members_have_what_is_available_the_window_and_the_cost() {
     let layer = layer_of([priced(Quota::per_minute(10))])
         .answers(Answers::new().headers(Headers::RateLimitNext));
-    assert_eq!(sent(&layer, 2).await, "\"default\";a=8;w=48;c=2");
-    // 3 are left, and 5 fit in 12 s.
-    assert_eq!(sent(&layer, 5).await, "\"default\";a=3;w=12;c=5");
-    // A refusal has the cost that did not fit.
-    assert_eq!(sent(&layer, 4).await, "\"default\";a=3;w=6;c=4");
-    // Not ever, so without a window.
-    assert_eq!(sent(&layer, 11).await, "\"default\";a=3;c=11");
+    for (cost, expected) in [
+        (2, "\"default\";a=8;w=48;c=2"),
+        // 3 are left, and 5 fit in 12 s.
+        (5, "\"default\";a=3;w=12;c=5"),
+        // A refusal has the cost that did not fit.
+        (4, "\"default\";a=3;w=6;c=4"),
+        // Not ever, so without a window.
+        (11, "\"default\";a=3;c=11"),
+    ] {
+        assert_eq!(sent(&layer, cost).await, expected);
+    }
 }
 
 #[tokio::test]
@@ -46,7 +40,7 @@ async fn the_policy_is_that_of_the_present_draft() {
     for headers in [Headers::RateLimit, Headers::RateLimitNext] {
         let layer = layer_of([priced(Quota::per_minute(10).with_burst(5))])
             .answers(Answers::new().headers(headers));
-        let request = with(request_from("192.0.2.1"), "cost", "1");
+        let request = with(request(), "cost", "1");
         let response = send(&layer.layer(service_fn(hello)), request).await;
         policies.push(response.headers()["ratelimit-policy"].clone());
     }
@@ -79,9 +73,7 @@ async fn a_settled_charge_is_the_cost() {
 #[tokio::test]
 async fn a_cost_stays_within_the_range_of_a_field() {
     let usage = Usage::new(10, 0, Duration::from_secs(90));
-    let policy = Policy::gcra("default", Quota::per_minute(10));
-    let fake = Fake::new(policy, move || LimiterFuture::ready(Ok(Decision::admitted(usage))));
-    let layer = layer_of([by_address(fake).cost(|_| Cost::of(u64::MAX))]);
-    let layer = layer.answers(Answers::new().headers(Headers::RateLimitNext));
+    let rule = by_address(returning(Ok(Decision::admitted(usage)))).cost(|_| Cost::of(u64::MAX));
+    let layer = layer_of([rule]).answers(Answers::new().headers(Headers::RateLimitNext));
     assert_eq!(sent(&layer, 1).await, "\"default\";a=0;w=90;c=999999999999999");
 }

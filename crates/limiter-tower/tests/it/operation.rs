@@ -1,34 +1,15 @@
 //! Roll-out and operation: shadows, samples, exemptions, the handle and the observer.
 
-use std::{
-    net::Ipv4Addr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use limiter_tower::{Reload, key::Networks};
 
-use http::Request;
-use limiter_core::{Cost, ErrorKind, Policy, Quota};
-use limiter_test::deferred::Deferred;
-use limiter_tower::{
-    ClientIp, Reload, Rule,
-    key::{HeaderKey, MaybeKey, Networks, key_fn},
-    observe::{Decisions, Outcome},
-    plan::Plans,
-    rule::Mode,
-};
-use tower::{Layer, service_fn};
-
-use crate::{
-    Body, by_address, for_all, header, hello, hourly, layer_of, limiter, limiter_of, per_address,
-    request_from, request_to, send, statuses, with,
-};
+use crate::*;
 
 #[tokio::test]
 async fn a_shadow_marks_its_refusals_and_shows_clients_nothing() {
     let rule = by_address(limiter(Quota::per_hour(1)).0).with_mode(Mode::SHADOW);
     let service = layer_of([rule.clone()]).layer(service_fn(hello));
     for is_admitted in [true, false, false] {
-        let response = send(&service, request_from("192.0.2.1")).await;
+        let response = send(&service, request()).await;
         assert_eq!(response.status(), 200);
         assert_eq!(header(response.headers(), "ratelimit"), None);
         assert_eq!(header(response.headers(), "ratelimit-policy"), None);
@@ -84,7 +65,7 @@ async fn a_clone_of_a_rule_changes_the_policy_and_keeps_what_is_used() {
     let raised = Policy::gcra("raised", Quota::per_hour(4));
     rule.set_policy(&raised).unwrap();
     assert_eq!((rule.name(), rule.policy()), ("default", raised.clone()));
-    let response = send(&service, request_from("192.0.2.1")).await;
+    let response = send(&service, request()).await;
     assert_eq!(header(response.headers(), "ratelimit-policy"), Some("\"raised\";q=4;w=3600"));
     // A key that is used up recovers at the new rate, of one permit in a quarter of an hour.
     assert_eq!(response.status(), 429);
@@ -101,9 +82,9 @@ async fn a_clone_of_a_rule_peeks_and_resets_and_one_of_the_layer_switches_off() 
     let rule = by_address(limiter(Quota::per_hour(2)).0);
     let layer = layer_of([rule.clone()]);
     let service = layer.layer(service_fn(hello));
-    let request = request_from("192.0.2.1");
+    let request = request();
     let key = rule.key(&request).unwrap();
-    assert_eq!(key, Ipv4Addr::new(192, 0, 2, 1).into());
+    assert_eq!(key, CLIENT.into());
     assert_eq!(statuses(&service, 3).await, [200, 200, 429]);
     assert_eq!(rule.peek(&key).await.unwrap().remaining(), 0);
     rule.reset(&key).await.unwrap();
@@ -144,7 +125,7 @@ async fn the_observer_sees_every_outcome_with_policy_and_store() {
     let deferred = Deferred::new(hourly("stored", 9));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
-    let x_api_key = http::HeaderName::from_static("x-api-key");
+    let x_api_key = HeaderName::from_static("x-api-key");
     let api = by_address(memory);
     let layer = layer_of([
         api.clone(),
@@ -258,7 +239,7 @@ fn rules_and_plans_are_reloaded_together_or_not_at_all() {
 
 #[test]
 fn limits_under_which_keys_begin_fresh_are_logged() {
-    let log = limiter_rig::log::Log::start();
+    let log = Log::start();
     let gcra = |name, quota| Policy::gcra(name, quota);
     let (limiter, _) = limiter_of(gcra("api", Quota::per_hour(10)));
     let plans = Plans::new(limiter.clone(), [gcra("gold", Quota::per_hour(20))]).unwrap();
@@ -312,20 +293,11 @@ async fn a_rule_can_not_be_given_the_name_of_another_one() {
 /// A request that one rule rejects was not let through by those before it.
 #[tokio::test]
 async fn a_rejected_request_is_reported_by_the_rule_that_needs_the_key_alone() {
-    let of = |name| limiter_of(Policy::gcra(name, Quota::per_hour(1))).0;
     let absent = || key_fn(|_| None).assume_verified();
-    let rules = [
-        Rule::new(of("skips"), absent().or_skip()),
-        Rule::new(of("rejects"), absent().or_reject()),
-    ];
-    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-    let events = Arc::clone(&seen);
-    let layer = layer_of(rules).observe(move |event| {
-        events.lock().unwrap().push(format!("{} {}", event.rule, event.outcome.name()));
-    });
-    let response = send(&layer.layer(service_fn(hello)), request_from("192.0.2.1")).await;
-    assert_eq!(
-        (response.status().as_u16(), seen.lock().unwrap().clone()),
-        (400, vec!["rejects rejected".to_owned()])
-    );
+    let (layer, events) = Events::of(layer_of([
+        Rule::new(hourly("skips", 1), absent().or_skip()),
+        Rule::new(hourly("rejects", 1), absent().or_reject()),
+    ]));
+    let response = send(&layer.layer(service_fn(hello)), request()).await;
+    assert_eq!((response.status().as_u16(), events.take()), (400, vec!["rejects rejected".into()]));
 }

@@ -1,25 +1,18 @@
 //! Where the layer can be put, and the traits that it needs there.
 
-use std::{convert::Infallible, fmt::Debug, time::Duration};
+use std::fmt::Debug;
 
-use axum::{Router, handler::Handler, routing::get};
-use http::Request;
+use axum::handler::Handler;
 use hyper_util::service::TowerToHyperService;
-use limiter_core::Quota;
 use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
     ask::Admission,
-    key::{FixedKey, Head},
-    observe::{Decisions, PolicyDecision},
-    plan::{Plan, Plans},
+    observe::PolicyDecision,
     refusal::Refused,
-    rule::Wait,
     service::{Rates, ResponseFuture, SameBody},
-    settle::Charge,
 };
-use tower::{Layer, ServiceBuilder, ServiceExt, layer::util::Identity, service_fn};
+use tower::layer::util::Identity;
 
-use crate::{Body, hello, limiter, request_from, routed};
+use crate::*;
 
 /// Returns a layer that admits one request.
 fn one() -> RateLimitLayer {
@@ -71,7 +64,7 @@ async fn it_keeps_the_error_of_the_service_inside() {
         .timeout(Duration::from_secs(10))
         .service(service_fn(hello));
     for expected in [200, 429] {
-        let response = service.clone().oneshot(request_from("192.0.2.1")).await;
+        let response = service.clone().oneshot(request()).await;
         let response: Result<_, tower::BoxError> = response;
         assert_eq!(response.unwrap().status(), expected);
     }
@@ -81,13 +74,13 @@ async fn it_keeps_the_error_of_the_service_inside() {
 async fn it_is_a_service_of_hyper() {
     let service = TowerToHyperService::new(one().layer(service_fn(hello)));
     for expected in [200, 429] {
-        let request = request_from("192.0.2.1");
+        let request = request();
         let response = hyper::service::Service::call(&service, request).await.unwrap();
         assert_eq!(response.status(), expected);
     }
 }
 
-type Inner = tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, Infallible>;
+type Inner = tower::util::BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
 
 const fn can_be_shared<T: Debug + Send + Sync + 'static>() {}
 const fn can_be_cloned<T: Clone + Debug + Send + Sync + 'static>() {}
@@ -95,7 +88,7 @@ const fn can_be_sent<T: Debug + Send + 'static>() {}
 
 const _: () = {
     can_be_cloned::<RateLimitLayer>();
-    can_be_cloned::<crate::Limited<Inner>>();
+    can_be_cloned::<Limited<Inner>>();
     can_be_cloned::<Rule>();
     can_be_cloned::<Refused>();
     can_be_sent::<Admission>();

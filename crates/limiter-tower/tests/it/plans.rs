@@ -1,29 +1,15 @@
 //! The policy of each request.
 
-use std::sync::Arc;
+use axum::extract::MatchedPath;
 
-use axum::{Router, extract::MatchedPath, routing::get};
-use http::{Method, Request};
-use limiter_core::{ErrorKind, Policy, Quota};
-use limiter_tower::{
-    Rule,
-    key::Head,
-    observe::Decisions,
-    plan::{Plan, Plans},
-};
-use tower::{Layer, service_fn};
-
-use crate::{
-    Body, Memory, Served, by_address, for_all, header, hello, hourly, layer_of, request_from,
-    routed, send, sent, statuses, with,
-};
+use crate::*;
 
 /// An authentication layer would insert it.
 #[derive(Clone)]
 struct Tier(&'static str);
 
 fn of_tier(tier: &'static str) -> Request<Body> {
-    let mut request = request_from("192.0.2.1");
+    let mut request = request();
     request.extensions_mut().insert(Tier(tier));
     request
 }
@@ -63,7 +49,7 @@ async fn a_tier_has_its_own_quota_over_the_same_states() {
 #[tokio::test]
 async fn a_tier_that_no_plan_has_is_a_choice() {
     for (otherwise, expected) in [("default", [200, 429, 429]), ("silver", [200, 200, 429])] {
-        for unknown in [of_tier("platinum"), request_from("192.0.2.1")] {
+        for unknown in [of_tier("platinum"), request()] {
             let (_, _, service) = by_tier(otherwise);
             assert_eq!(sent(&service, vec![unknown; 3]).await, expected, "{otherwise}");
         }
@@ -75,7 +61,7 @@ async fn a_request_without_a_tier_follows_the_rules_live_policy() {
     let (rule, plans, service) = by_tier("default");
     // The limiter's own policy is one of the plans.
     assert_eq!(statuses(&service, 2).await, [200, 429]);
-    rule.reset(&rule.key(&request_from("192.0.2.1")).unwrap()).await.unwrap();
+    rule.reset(&rule.key(&request()).unwrap()).await.unwrap();
     rule.set_policy(&gcra("default", 2)).unwrap();
     assert_eq!(statuses(&service, 3).await, [200, 200, 429]);
     // A reload that names it replaces it.
@@ -150,11 +136,11 @@ async fn a_closure_returns_the_plan_of_a_request() {
     let acme = Plan::new(limiter.clone()).with_policy(&gcra("acme", 3)).unwrap();
     let is_acme = |head: Head<'_>| head.headers.contains_key("acme");
     let service = layer_of([by_address(limiter).plan(plan_if(acme, is_acme))]);
-    let requests = vec![with(request_from("192.0.2.1"), "acme", "yes"); 4];
+    let requests = vec![with(request(), "acme", "yes"); 4];
     assert_eq!(sent(&service.layer(service_fn(hello)), requests).await, [200, 200, 200, 429]);
 
     let limiter = hourly("default", 2);
-    let shared: Arc<dyn limiter_core::Limiter> = Arc::new(limiter.clone());
+    let shared: Arc<dyn Limiter> = Arc::new(limiter.clone());
     let gold = Plans::new(shared, [gcra("gold", 5)]).unwrap().get("gold").unwrap();
     let service = layer_of([for_all(limiter).plan(plan_if(gold, |_| true))]);
     let service = service.layer(service_fn(hello));

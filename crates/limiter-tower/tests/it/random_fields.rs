@@ -1,15 +1,10 @@
 //! The fields under random policies and traffic.
 
-use std::time::Duration;
-
-use http::{HeaderMap, StatusCode};
-use limiter_core::{Algorithm, Cost, Error, Limit, Policy};
+use limiter_core::{Algorithm, Limit};
 use limiter_test::policies::any_policy;
-use limiter_tower::RateLimitLayer;
 use proptest::{collection::vec, prelude::*};
-use tower::{Layer, service_fn};
 
-use crate::{Body, for_all, header, hello, limiter_of, send, structured::members};
+use crate::{structured::members, *};
 
 const MAX_INTEGER: i64 = 999_999_999_999_999;
 
@@ -88,7 +83,7 @@ async fn holds(policy: &Policy, steps: &[Step]) {
         RateLimitLayer::all([for_all(limiter).cost(|head| *head.extensions.get().unwrap())])
             .layer(service_fn(hello));
     let request = |cost| {
-        let mut request = http::Request::new(Body::default());
+        let mut request = Request::new(Body::default());
         request.extensions_mut().insert(Cost::of(cost));
         request
     };

@@ -1,29 +1,18 @@
 //! The limit decides before the inner service is asked whether it is ready.
 
 use std::{
-    convert::Infallible,
-    future::{Future, Ready, pending, ready},
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
+    future::{Ready, pending, ready},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     task::{Context, Poll},
 };
 
-use http::{Request, Response, StatusCode};
-use limiter_core::{InFlight, Policy, Quota};
-use limiter_tower::{InFlightLayer, RateLimitLayer, key::FixedKey};
-use tower::{Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
+use limiter_core::InFlight;
+use tower::limit::ConcurrencyLimitLayer;
 
-use crate::{Body, for_all, hello, limiter_of, poll_once, request_from};
+use crate::*;
 
 fn two_an_hour() -> RateLimitLayer {
     RateLimitLayer::all([for_all(limiter_of(Policy::gcra("api", Quota::per_hour(2))).0)])
-}
-
-fn request() -> Request<Body> {
-    request_from("192.0.2.1")
 }
 
 type Call<T, E> = Pin<Box<dyn Future<Output = Result<Response<T>, E>>>>;

@@ -1,23 +1,6 @@
 //! Responses to HTTP requests that are not admitted.
 
-use std::time::Duration;
-
-use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
-use limiter_core::{Cost, Decision, Error, ErrorKind, LimiterFuture, Policy, Quota, Usage};
-use limiter_test::{deferred::Deferred, fake::Fake};
-use limiter_tower::{
-    Answers, RateLimitLayer,
-    key::{KeyExtractor, KeySource, MaybeKey, MissingKey, key_fn},
-    refusal::{Reason, problem_json},
-    rule::OnStoreFailure,
-};
-use serde_json::{Value, json};
-use tower::{Layer, ServiceExt, service_fn};
-
-use crate::{
-    Body, by_address, for_all, header, hello, layer_of, limiter_of, request_from, send, text,
-};
+use crate::*;
 
 const TEN: Quota = Quota::per_minute(10);
 
@@ -26,10 +9,7 @@ const TEN: Quota = Quota::per_minute(10);
 struct NoKey(MissingKey);
 
 impl KeyExtractor for NoKey {
-    fn key<'r>(
-        &self,
-        _: limiter_tower::key::Head<'r>,
-    ) -> Result<limiter_core::Key<'r>, MissingKey> {
+    fn key<'r>(&self, _: Head<'r>) -> Result<Key<'r>, MissingKey> {
         Err(self.0.clone())
     }
 
@@ -38,17 +18,14 @@ impl KeyExtractor for NoKey {
     }
 }
 
-fn returning(result: Result<Decision, ErrorKind>) -> RateLimitLayer {
-    let policy = Policy::gcra("default", TEN);
-    let limiter = Fake::new(policy, move || {
-        LimiterFuture::ready(result.map_err(|kind| Error::new(kind, "no connection")))
-    });
-    layer_of([for_all(limiter).on_store_failure(OnStoreFailure::Deny)])
+/// Returns a layer of a limiter that returns this.
+fn denying(result: Result<Decision, ErrorKind>) -> RateLimitLayer {
+    layer_of([for_all(returning(result)).on_store_failure(OnStoreFailure::Deny)])
 }
 
 /// Returns a layer that refuses requests, and makes them wait so long.
 fn refusing(wait: Option<Duration>) -> RateLimitLayer {
-    returning(Ok(Decision::refused(Usage::new(10, 0, Duration::from_secs(60)), wait)))
+    denying(Ok(Decision::refused(Usage::new(10, 0, Duration::from_secs(60)), wait)))
 }
 
 fn rejecting(missing: MissingKey) -> RateLimitLayer {
@@ -60,7 +37,7 @@ fn rejecting(missing: MissingKey) -> RateLimitLayer {
 fn each() -> [(u16, RateLimitLayer); 4] {
     [
         (429, refusing(Some(Duration::from_millis(1_500)))),
-        (503, returning(Err(ErrorKind::Unavailable))),
+        (503, denying(Err(ErrorKind::Unavailable))),
         (400, rejecting(MissingKey::absent("the header \"x-api-key\" is missing"))),
         (500, rejecting(MissingKey::server("insert the internal ConnectInfo"))),
     ]
@@ -68,7 +45,7 @@ fn each() -> [(u16, RateLimitLayer); 4] {
 
 async fn refusal(layer: &RateLimitLayer) -> (StatusCode, HeaderMap, String) {
     let service = layer.layer(service_fn(hello));
-    let response = send(&service, request_from("192.0.2.1")).await;
+    let response = send(&service, request()).await;
     (response.status(), response.headers().clone(), text(response).await)
 }
 
@@ -132,47 +109,42 @@ async fn problem_details_are_those_of_the_registered_types() {
 }
 
 #[tokio::test]
-async fn a_problem_names_the_limit_that_refused_as_the_fields_do() {
+async fn problems_describe_the_refusal() {
     let name = r#"a "quoted" \ name"#;
-    let limits =
-        [Policy::gcra(name, Quota::per_minute(1)), Policy::gcra("daily", Quota::per_day(9))];
-    for (policy, expected) in [
-        (Policy::gcra(name, Quota::per_minute(1)), name),
-        (Policy::all_of("api", limits).unwrap(), name),
-    ] {
-        let (limiter, _) = limiter_of(policy);
-        let layer = layer_of([for_all(limiter)]).answers(Answers::new().refuse_with(problem_json));
+    let quoted = || Policy::gcra(name, Quota::per_minute(1));
+    let several = Policy::all_of("api", [quoted(), Policy::gcra("daily", Quota::per_day(9))]);
+    let of = |policy| layer_of([for_all(limiter_of(policy).0)]);
+    let invalid = "a \"tab\"\t, a \\, a line\n, \u{1}, \u{7f} and \u{fc}";
+    // A deep query or a large batch may cost more than the burst.
+    let graphql = limiter_of(Policy::gcra("graphql", Quota::per_minute(100))).0;
+    let never = "the request costs more than the rate limit can admit";
+    let rows: [(&str, RateLimitLayer, Option<&str>, Value); 4] = [
+        ("the limit that refused", of(quoted()), Some(name), Value::Null),
+        ("of several limits", of(several.unwrap()), Some(name), Value::Null),
+        (
+            "no wait helps",
+            layer_of([for_all(graphql).cost(|_| Cost::of(101))]),
+            Some("graphql"),
+            json!(never),
+        ),
+        ("escaped", rejecting(MissingKey::invalid(invalid)), None, json!(invalid)),
+    ];
+    for (case, layer, violated, detail) in rows {
+        let layer = layer.answers(Answers::new().refuse_with(problem_json));
         refusal(&layer).await;
         let (_, headers, body) = refusal(&layer).await;
         let body: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(body["violated-policies"], json!([expected]));
-        assert_eq!(crate::structured::members(&headers, "ratelimit")[0].name, expected);
+        assert_eq!(body["detail"], detail, "{case}");
+        let expected = violated.map_or(Value::Null, |name| json!([name]));
+        assert_eq!(body["violated-policies"], expected, "{case}");
+        let fields = violated.map(|_| structured::members(&headers, "ratelimit"));
+        assert_eq!(fields.as_ref().map(|it| &*it[0].name), violated, "{case}");
+        if violated == Some("graphql") {
+            assert_eq!((&body["status"], header(&headers, "retry-after")), (&json!(429), None));
+            assert_eq!(header(&headers, "ratelimit"), Some("\"graphql\";r=100"));
+            assert_eq!(body["retry-after"], Value::Null);
+        }
     }
-}
-
-/// A deep query or a large batch may cost more than the burst.
-#[tokio::test]
-async fn a_problem_that_no_wait_solves_says_so() {
-    let (limiter, _) = limiter_of(Policy::gcra("graphql", Quota::per_minute(100)));
-    let layer = layer_of([for_all(limiter).cost(|_| Cost::of(101))])
-        .answers(Answers::new().refuse_with(problem_json));
-    let (status, headers, body) = refusal(&layer).await;
-    assert_eq!((status.as_u16(), header(&headers, "retry-after")), (429, None));
-    assert_eq!(header(&headers, "ratelimit"), Some("\"graphql\";r=100"));
-    let body: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(body["retry-after"], Value::Null);
-    assert_eq!(body["detail"], "the request costs more than the rate limit can admit");
-    assert_eq!(body["violated-policies"], json!(["graphql"]));
-}
-
-#[tokio::test]
-async fn text_from_a_key_extractor_is_escaped_in_a_problem() {
-    let reason = "a \"tab\"\t, a \\, a line\n, \u{1}, \u{7f} and \u{fc}";
-    let layer =
-        rejecting(MissingKey::invalid(reason)).answers(Answers::new().refuse_with(problem_json));
-    let (_, _, body) = refusal(&layer).await;
-    let body: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(body["detail"], json!(reason));
 }
 
 #[tokio::test]
@@ -197,8 +169,8 @@ async fn a_closure_returns_any_response() {
             response.header("x-own", "yes").body(Bytes::from(body)).unwrap()
         }));
     let service = layer.layer(service_fn(hello));
-    send(&service, http::Request::new(Body::default())).await;
-    let refusal = send(&service, http::Request::new(Body::default())).await;
+    send(&service, Request::new(Body::default())).await;
+    let refusal = send(&service, Request::new(Body::default())).await;
     assert_eq!(refusal.status(), StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(header(refusal.headers(), "x-own"), Some("yes"));
     assert_eq!(header(refusal.headers(), "retry-after"), Some("60"));
@@ -222,23 +194,17 @@ async fn a_closures_own_fields_are_kept() {
 /// What was charged is given back before a closure of the application is called.
 #[tokio::test]
 async fn a_panic_in_the_closure_keeps_no_charge() {
-    let gcra = |name, permits| limiter_of(Policy::gcra(name, Quota::per_hour(permits))).0;
-    let failing = Deferred::new(gcra("failing", 9));
-    failing.set_failing(true);
-    for other in [
-        for_all(gcra("full", 1)).cost(|_| Cost::of(2)),
-        for_all(Deferred::new(gcra("full", 1))).cost(|_| Cost::of(2)),
-        for_all(failing).on_store_failure(OnStoreFailure::Deny),
+    for (case, other) in [
+        ("full", for_all(hourly("full", 1)).cost(|_| Cost::of(2))),
+        ("full store", for_all(Deferred::new(hourly("full", 1))).cost(|_| Cost::of(2))),
+        ("failing", for_all(failing("failing")).on_store_failure(OnStoreFailure::Deny)),
     ] {
-        let name = other.name().to_owned();
-        let charged = by_address(gcra("charged", 9));
+        let charged = by_address(hourly("charged", 9));
         let layer = layer_of([charged.clone(), other])
             .answers(Answers::new().refuse_with(|_| panic!("as the test wants")));
-        let service = layer.layer(service_fn(hello));
-        let request = request_from("192.0.2.1");
-        let key = charged.key(&request).unwrap();
-        let call = service.clone().oneshot(request.clone());
-        assert!(tokio::spawn(call).await.unwrap_err().is_panic(), "{name}");
-        assert_eq!(charged.peek(&key).await.unwrap().used(), 0, "{name}");
+        let call = layer.layer(service_fn(hello)).oneshot(request());
+        assert!(tokio::spawn(call).await.unwrap_err().is_panic(), "{case}");
+        let key = charged.key(&request()).unwrap().into_owned();
+        assert_eq!(charged.peek(&key).await.unwrap().used(), 0, "{case}");
     }
 }

@@ -1,20 +1,6 @@
 //! Several rules are one decision: a request is charged by all of them or by none.
 
-use std::{sync::Arc, time::Duration};
-
-use limiter_core::{Block, Cost, Policy, Quota};
-use limiter_test::deferred::Deferred;
-use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
-    key::{FixedKey, KeyExtractor, MaybeKey, key_fn},
-    rule::{Disclosure, Mode, OnStoreFailure, Wait},
-};
-use tower::{Layer, service_fn};
-
-use crate::{
-    Memory, by_address, for_all, header, hello, hourly, layer_of, limiter_of, request_from,
-    request_to, send, statuses,
-};
+use crate::*;
 
 /// A client that returned when the first limit said so was refused by the next one.
 #[tokio::test]
@@ -53,7 +39,7 @@ async fn a_refusal_has_the_longest_wait_of_the_rules_that_refuse_and_names_each(
         for order in [[0, 1], [1, 0]] {
             let rules = [by_address(hourly("address", 1)), rule()];
             let service = layer_of(order.map(|at| rules[at].clone())).layer(service_fn(hello));
-            assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
+            assert_eq!(send(&service, request()).await.status(), 200);
             let path = if retry_after.is_none() { "/batch" } else { "/" };
             let refusal = send(&service, request_to(path)).await;
             assert_eq!(refusal.status(), 429);
@@ -67,14 +53,9 @@ async fn a_refusal_has_the_longest_wait_of_the_rules_that_refuse_and_names_each(
 /// denies. The failure of the first one ends the joint decision, so that the rule by address is charged alone; what that
 /// has charged is refunded by a call.
 fn refunding(account: &Deferred) -> (Rule, RateLimitLayer) {
-    let failing = |name| {
-        let failing = Deferred::new(hourly(name, 9));
-        failing.set_failing(true);
-        for_all(failing)
-    };
-    let denying = failing("denying").on_store_failure(OnStoreFailure::Deny);
+    let denying = for_all(failing("denying")).on_store_failure(OnStoreFailure::Deny);
     let rule = by_address(account.clone());
-    (rule.clone(), layer_of([rule, failing("allowing"), denying]))
+    (rule.clone(), layer_of([rule, for_all(failing("allowing")), denying]))
 }
 
 #[tokio::test]
@@ -83,7 +64,7 @@ async fn a_refund_to_a_store_is_sent_though_nothing_polls_it() {
     let (rule, layer) = refunding(&account);
     let service = layer.layer(service_fn(hello));
     assert_eq!(statuses(&service, 2).await, [503, 503]);
-    let request = request_from("192.0.2.1");
+    let request = request();
     let key = rule.key(&request).unwrap();
     while rule.peek(&key).await.unwrap().used() > 0 {
         tokio::task::yield_now().await;
@@ -91,8 +72,7 @@ async fn a_refund_to_a_store_is_sent_though_nothing_polls_it() {
     assert_eq!(rule.unsent(), 0);
 
     // A third one that fails is counted.
-    let request = send(&service, request_from("192.0.2.1"));
-    assert_eq!(request.await.status(), 503);
+    assert_eq!(send(&service, crate::request()).await.status(), 503);
     account.set_failing(true);
     while rule.unsent() == 0 {
         tokio::task::yield_now().await;

@@ -5,8 +5,6 @@ use std::{
     net::SocketAddr,
 };
 
-use axum::{Router, routing::get};
-use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::client::conn::{http1, http2};
 use hyper_util::{
@@ -19,7 +17,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-use crate::layer;
+use crate::*;
 
 /// A server of HTTP/1 and 2, which is stopped when this is dropped.
 pub(crate) struct Server {

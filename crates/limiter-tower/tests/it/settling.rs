@@ -1,28 +1,8 @@
 //! What is refunded after the response.
 
-use std::{
-    convert::Infallible,
-    future::{Future, ready},
-    sync::mpsc,
-    task::{Context, Waker},
-    thread,
-    time::Duration,
-};
+use std::{future::ready, sync::mpsc, thread};
 
-use http::{Request, Response};
-use limiter_core::{Block, Cost, Policy};
-use limiter_tower::{
-    RateLimitLayer, Rule,
-    observe::Decisions,
-    rule::{Keep, Strike},
-    settle::{Charge, ResponseHead},
-};
-use tower::{Layer, ServiceExt, service_fn};
-
-use crate::{
-    Body, Memory, by_address, for_all, header, hourly, layer_of, limiter_of, named, request_for,
-    request_from, send, statuses,
-};
+use crate::*;
 
 const TEN: Cost = Cost::of(10);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -36,10 +16,6 @@ fn tokens() -> (Rule, Memory) {
 /// Returns a layer whose handlers get the charge.
 fn chargeable(rule: &Rule) -> RateLimitLayer {
     RateLimitLayer::all([rule.clone()]).chargeable()
-}
-
-fn used(limiter: &Memory) -> u64 {
-    limiter.peek("all").used()
 }
 
 /// Keeps the charge of failures only.
@@ -71,22 +47,34 @@ async fn a_charge_is_settled_by_the_response_and_at_most_all_of_it_is_kept() {
     }
 }
 
-/// Of several settlements by the handler and by the layer.
+/// What the handler does with the charge, how many permits are used then, and how many the fields report.
 #[tokio::test]
-async fn a_handlers_first_settlement_wins() {
-    for settles in [false, true] {
+async fn a_handlers_first_settlement_wins_and_the_fields_follow_it() {
+    type Handler = fn(&Charge, &Rule);
+    let twice: Handler = |charge, rule| {
+        charge.keep(rule, 4);
+        charge.clone().keep(rule, 0);
+    };
+    let rows: [(&str, bool, Handler, u64, u64); 4] = [
+        ("twice", false, twice, 4, 996),
+        ("twice, and then the layer", true, twice, 4, 996),
+        ("taken and kept", false, |charge, rule| charge.take().keep(rule, 4), 4, 996),
+        // A later settlement comes too late for the fields.
+        ("taken", false, |charge, _| drop(charge.take()), 10, 990),
+    ];
+    for (case, settles, handler, left, remaining) in rows {
         let (mut rule, limiter) = tokens();
         if settles {
             rule = rule.settle(|_| Keep::None);
         }
         let service = chargeable(&rule).layer(service_fn(|request: Request<Body>| {
-            let charge = request.extensions().get::<Charge>().unwrap();
-            charge.keep(&rule, 4);
-            charge.clone().keep(&rule, 0);
+            handler(request.extensions().get::<Charge>().unwrap(), &rule);
             respond(200)
         }));
-        statuses(&service, 1).await;
-        assert_eq!(used(&limiter), 4, "the layer settles: {settles}");
+        let response = send(&service, request()).await;
+        assert_eq!(used(&limiter), left, "{case}");
+        let fields = header(response.headers(), "ratelimit").unwrap();
+        assert!(fields.starts_with(&format!("\"tokens\";r={remaining};")), "{case}: {fields}");
     }
 }
 
@@ -100,7 +88,7 @@ async fn a_taken_charge_is_settled_after_the_response() {
         response.extensions_mut().insert(charge);
         Ok::<_, Infallible>(response)
     }));
-    let response = send(&service, request_from("192.0.2.1")).await;
+    let response = send(&service, request()).await;
     assert_eq!(used(&limiter), 10);
     response.extensions().get::<Charge>().unwrap().keep(&rule, 2);
     assert_eq!(used(&limiter), 2);
@@ -116,7 +104,7 @@ async fn a_handler_settles_the_charges_of_nested_layers() {
         respond(200)
     }));
     let service = chargeable(&outer).layer(service);
-    let response = service.oneshot(request_from("192.0.2.1")).await.unwrap();
+    let response = service.oneshot(request()).await.unwrap();
     assert_eq!(response.status(), 200);
     assert_eq!((used(&outers), used(&inners)), (2, 3));
 }
@@ -126,7 +114,7 @@ async fn without_a_settlement_the_charge_stays() {
     let (rule, limiter) = tokens();
     let layer = layer_of([rule.settle(|_| Keep::None)]);
     let failing = layer.layer(service_fn(|_: Request<Body>| ready(Err::<Response<Body>, _>(7))));
-    assert_eq!(failing.oneshot(request_from("192.0.2.1")).await.unwrap_err(), 7);
+    assert_eq!(failing.oneshot(request()).await.unwrap_err(), 7);
     assert_eq!(used(&limiter), 10);
 
     // A handler that panics, and a client that disconnects meanwhile.
@@ -134,17 +122,14 @@ async fn without_a_settlement_the_charge_stays() {
         layer.layer(service_fn(async |_: Request<Body>| -> Result<Response<Body>, Infallible> {
             panic!("a fault in a handler")
         }));
-    let task = tokio::spawn(panicking.oneshot(request_from("192.0.2.1")));
+    let task = tokio::spawn(panicking.oneshot(request()));
     assert!(task.await.unwrap_err().is_panic());
     assert_eq!(used(&limiter), 20);
 
     let hanging = layer.layer(service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, Infallible>>()
     }));
-    let mut future = Box::pin(hanging.oneshot(request_from("192.0.2.1")));
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(future.as_mut().poll(&mut context).is_pending());
-    drop(future);
+    assert!(poll_once(Box::pin(hanging.oneshot(request())).as_mut()).is_none());
     assert_eq!(used(&limiter), 30);
 }
 
@@ -166,24 +151,6 @@ async fn the_fields_are_those_after_the_settlement() {
     }
 }
 
-#[tokio::test]
-async fn the_fields_follow_the_settlement_of_a_handler_and_not_a_later_one() {
-    for (permits, remaining) in [(Some(4), 996), (None, 990)] {
-        let (rule, _) = tokens();
-        let layer = chargeable(&rule);
-        let service = layer.layer(service_fn(move |request: Request<Body>| {
-            let charge = request.extensions().get::<Charge>().unwrap().take();
-            if let Some(permits) = permits {
-                charge.keep(&rule, permits);
-            }
-            respond(200)
-        }));
-        let response = send(&service, request_from("192.0.2.1")).await;
-        let fields = header(response.headers(), "ratelimit").unwrap();
-        assert!(fields.starts_with(&format!("\"tokens\";r={remaining};")), "{fields}");
-    }
-}
-
 /// A request is one request, and as many tokens as its answer has.
 #[tokio::test]
 async fn a_handler_settles_each_rule_alone_and_charges_more_than_was_charged() {
@@ -202,8 +169,8 @@ async fn a_handler_settles_each_rule_alone_and_charges_more_than_was_charged() {
             charge.keep(&tokens, 1);
             respond(200)
         }));
-        let response = send(&service, request_from("192.0.2.1")).await;
-        let used_requests = of_requests.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used();
+        let response = send(&service, request()).await;
+        let used_requests = of_requests.peek(CLIENT).used();
         assert_eq!((used(&of_tokens), used_requests), (tokens_left, 1), "{keep} kept");
         let decisions = response.extensions().get::<Decisions>().unwrap();
         let remaining =
@@ -265,5 +232,5 @@ fn a_closure_may_use_the_charge_that_it_settles() {
     });
     assert_eq!(answered.recv_timeout(MINUTE), Ok(vec![200]), "it deadlocks");
     // The first settlement wins.
-    assert_eq!(limiter.peek(std::net::Ipv4Addr::new(192, 0, 2, 1)).used(), 4);
+    assert_eq!(limiter.peek(CLIENT).used(), 4);
 }

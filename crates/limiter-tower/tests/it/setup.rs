@@ -2,25 +2,16 @@
 
 use std::{
     panic::{catch_unwind, set_hook, take_hook},
-    sync::{Arc, Mutex},
     thread,
-    time::Duration,
 };
 
-use http::{HeaderName, Request};
-use limiter_core::{Algorithm, Block, InFlight, Policy, Quota, Slots};
+use limiter_core::{Algorithm, InFlight, Slots};
 use limiter_redis::{
     CallError, RedisInFlight, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
 };
-use limiter_tower::{
-    ClientIp, InFlightLayer, InFlightRule, RateLimitLayer, Rule,
-    key::{HeaderKey, KeyExtractor, MaybeKey, MethodKey},
-    plan::Plan,
-    rule::Mode,
-};
-use tower::{Layer, ServiceExt, service_fn};
+use limiter_tower::key::MethodKey;
 
-use crate::{Body, by_address, hello, hourly, layer_of, limiter_of, request_from, send};
+use crate::*;
 
 fn header(name: &'static str) -> impl MaybeKey + use<> {
     HeaderKey::new(HeaderName::from_static(name)).assume_verified()
@@ -32,7 +23,7 @@ const TENANTS: [&str; 17] = [
 ];
 
 fn with<'h>(fields: impl IntoIterator<Item = &'h &'static str>) -> Request<Body> {
-    let mut request = request_from("192.0.2.1");
+    let mut request = request();
     for name in fields {
         request.headers_mut().insert(HeaderName::from_static(name), "a".parse().unwrap());
     }
@@ -197,7 +188,7 @@ async fn a_rule_is_shown_under_a_name_and_stored_under_its_limiters() {
     let inner = InFlightLayer::all([in_flight.clone()]).layer(service_fn(hello));
     rule.set_mode(Mode::ENFORCE);
     let layer = RateLimitLayer::all([rule.clone(), by_address(hourly("old", 9))]);
-    let response = layer.any_body().layer(inner).oneshot(request_from("192.0.2.1")).await.unwrap();
+    let response = layer.any_body().layer(inner).oneshot(request()).await.unwrap();
     let fields: Vec<_> = response.headers().get_all("ratelimit-policy").iter().collect();
     assert_eq!(
         fields,

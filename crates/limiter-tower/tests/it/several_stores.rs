@@ -1,29 +1,14 @@
 //! Rules in several stores, of which one fails.
 
-use std::{
-    io,
-    net::Ipv4Addr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::io;
 
-use limiter_core::{Block, Error, ErrorKind, Limiter, ManualClock, MemoryLimiter, Policy, Quota};
-use limiter_test::deferred::Deferred;
-use limiter_tower::{
-    ClientIp, RateLimitLayer, Rule,
-    key::{FixedKey, MaybeKey, key_fn},
-    observe::Outcome,
-    rule::{OnStoreFailure, Wait},
-};
-use tower::{Layer, service_fn};
-
-use crate::{by_address, for_all, hello, layer_of, limiter_of, request_from, send, statuses};
+use crate::*;
 
 const KINDS: [ErrorKind; 3] =
     [ErrorKind::Unavailable, ErrorKind::Undetermined, ErrorKind::Unexpected];
 
-fn memory(name: &str) -> MemoryLimiter<ManualClock> {
-    limiter_of(Policy::gcra(name, Quota::per_hour(2))).0
+fn memory(name: &str) -> Memory {
+    hourly(name, 2)
 }
 
 /// Returns a limiter in a store of its own, for two requests.
@@ -31,54 +16,40 @@ fn store(name: &str) -> Deferred {
     Deferred::new(memory(name))
 }
 
-fn failing(name: &str, kind: ErrorKind) -> Deferred {
+fn failing_with(name: &str, kind: ErrorKind) -> Deferred {
     let store = store(name);
     store.fail_with(Some(Error::new(kind, "the store fails")));
     store
 }
 
 /// Returns how many permits were charged, by address or for all.
-fn used(limiter: &MemoryLimiter<ManualClock>) -> u64 {
-    limiter.peek(Ipv4Addr::new(192, 0, 2, 1)).used() + limiter.peek("all").used()
-}
-
-/// The rules and outcomes of events.
-#[derive(Clone, Default)]
-struct Events(Arc<Mutex<Vec<(String, Outcome)>>>);
-
-impl Events {
-    fn observed(&self, layer: RateLimitLayer) -> RateLimitLayer {
-        let events = self.clone();
-        layer.observe(move |event| {
-            events.0.lock().unwrap().push((event.rule.to_owned(), event.outcome));
-        })
-    }
-
-    fn of(&self, rule: &str) -> Vec<Outcome> {
-        let events = self.0.lock().unwrap();
-        events.iter().filter(|(name, _)| name == rule).map(|(_, outcome)| *outcome).collect()
-    }
+fn used(limiter: &Memory) -> u64 {
+    limiter.peek(CLIENT).used() + limiter.peek("all").used()
 }
 
 #[tokio::test]
 async fn the_rules_of_other_stores_are_enforced() {
     for kind in KINDS {
         for is_first in [true, false] {
-            let (failing, healthy) = (failing("failing", kind), store("healthy"));
+            let (failing, healthy) = (failing_with("failing", kind), store("healthy"));
             let rules = match is_first {
                 true => [by_address(failing.clone()), for_all(healthy)],
                 false => [by_address(healthy), for_all(failing.clone())],
             };
-            let events = Events::default();
-            let service = events.observed(layer_of(rules)).layer(service_fn(hello));
+            let (layer, events) = Events::of(layer_of(rules));
+            let service = layer.layer(service_fn(hello));
             let case = format!("{kind:?}, first: {is_first}");
             assert_eq!(statuses(&service, 3).await, [200, 200, 429], "{case}");
-            let expected = [Outcome::Allowed, Outcome::Allowed, Outcome::Denied];
-            assert_eq!(events.of("healthy"), expected, "{case}");
+            let expected = ["allowed", "allowed", "denied"];
+            assert_eq!(events.of_rule("healthy"), expected, "{case}");
             // It is called once for a request, and not for one that a rule before it refuses.
             let calls = if is_first { 3 } else { 2 };
-            let expected = vec![Outcome::ErrorAllowed; calls];
-            assert_eq!((failing.calls(), events.of("failing")), (calls as u64, expected), "{case}");
+            let expected = vec!["error_allowed".to_owned(); calls];
+            assert_eq!(
+                (failing.calls(), events.of_rule("failing")),
+                (calls as u64, expected),
+                "{case}"
+            );
         }
     }
 }
@@ -87,7 +58,7 @@ async fn the_rules_of_other_stores_are_enforced() {
 async fn a_store_that_denies_charges_and_reports_no_other() {
     for kind in KINDS {
         for (is_first, in_memory) in [(true, true), (true, false), (false, true), (false, false)] {
-            let (charged, failing) = (memory("healthy"), failing("failing", kind));
+            let (charged, failing) = (memory("healthy"), failing_with("failing", kind));
             let healthy: Arc<dyn Limiter> = match in_memory {
                 true => Arc::new(charged.clone()),
                 false => Arc::new(Deferred::new(charged.clone())),
@@ -97,16 +68,16 @@ async fn a_store_that_denies_charges_and_reports_no_other() {
                 true => [denies(by_address(failing)), for_all(healthy)],
                 false => [by_address(healthy), denies(for_all(failing))],
             };
-            let events = Events::default();
-            let service = events.observed(layer_of(rules)).layer(service_fn(hello));
+            let (layer, events) = Events::of(layer_of(rules));
+            let service = layer.layer(service_fn(hello));
             let case = format!("{kind:?}, first: {is_first}, the other in memory: {in_memory}");
             assert_eq!(statuses(&service, 3).await, [503; 3], "{case}");
             // A refund to a store is on its way for a while.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }
-            assert_eq!((used(&charged), events.of("healthy")), (0, vec![]), "{case}");
-            assert_eq!(events.of("failing"), [Outcome::ErrorDenied; 3], "{case}");
+            assert_eq!((used(&charged), events.of_rule("healthy")), (0, vec![]), "{case}");
+            assert_eq!(events.of_rule("failing"), ["error_denied"; 3], "{case}");
         }
     }
 }
@@ -114,7 +85,7 @@ async fn a_store_that_denies_charges_and_reports_no_other() {
 #[tokio::test]
 async fn a_store_that_has_just_failed_is_not_called_again() {
     for kind in KINDS {
-        let (first, second) = (failing("first", kind), failing("second", kind));
+        let (first, second) = (failing_with("first", kind), failing_with("second", kind));
         let sibling = |of: &Deferred, name| {
             Limiter::sibling(of, &Policy::gcra(name, Quota::per_hour(2))).unwrap()
         };
@@ -131,7 +102,7 @@ async fn a_store_that_has_just_failed_is_not_called_again() {
         ];
         let service = layer_of(rules).layer(service_fn(hello));
         for requests in 1..=3 {
-            assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 200);
+            assert_eq!(send(&service, request()).await.status(), 200);
             assert_eq!((first.calls(), second.calls()), (requests, requests), "{kind:?}");
         }
         assert_eq!(used(&healthy), 3);
@@ -163,7 +134,7 @@ async fn an_observer_finds_the_cause_of_an_error_whatever_the_rules_are() {
         ("wait", layer_of([Rule::waiting(failing(), ClientIp::peer(), wait)])),
         ("shadow", {
             let shadow = Rule::new(failing(), FixedKey::new("all"));
-            layer_of([shadow.with_mode(limiter_tower::rule::Mode::SHADOW), by_address(memory("a"))])
+            layer_of([shadow.with_mode(Mode::SHADOW), by_address(memory("a"))])
         }),
     ] {
         let causes = Arc::new(Mutex::new(Vec::new()));

@@ -1,17 +1,10 @@
 //! All clones, services and routes share one state, and the types can be named.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::SocketAddr;
 
-use axum::{Extension, Router, body, extract::connect_info::MockConnectInfo, routing::get};
-use http::{Request, StatusCode};
-use limiter_core::{Limiter, Policy, Quota};
-use limiter_tower::{RateLimitLayer, key::FixedKey, observe::Decisions, rule::Mode};
-use tower::{Layer, ServiceExt, service_fn};
+use axum::{Extension, body, extract::connect_info::MockConnectInfo};
 
-use crate::{
-    by_address, for_all, hello, hourly, layer, layer_of, per_address, request_from, routed, send,
-    statuses,
-};
+use crate::*;
 
 /// A layer in a struct, so that its type can be named.
 struct Settings {
@@ -28,7 +21,7 @@ async fn clones_of_a_layer_and_its_services_share_one_limit() {
     ];
     let mut admitted = 0;
     for round in 0..30 {
-        let response = send(&services[round % 3], request_from("192.0.2.1")).await;
+        let response = send(&services[round % 3], request()).await;
         admitted += u32::from(response.status() == StatusCode::OK);
     }
     assert_eq!(admitted, 10);
@@ -95,7 +88,7 @@ async fn a_rule_in_two_layers_is_one_rule() {
     let statuses = async || {
         let mut statuses = Vec::new();
         for service in [&one, &two, &one, &two] {
-            statuses.push(send(service, request_from("192.0.2.1")).await.status().as_u16());
+            statuses.push(send(service, request()).await.status().as_u16());
         }
         statuses
     };
@@ -109,7 +102,7 @@ async fn a_rule_in_two_layers_is_one_rule() {
     // One policy. The key was used up, and stays so until it is reset.
     rule.set_policy(&Policy::gcra("default", Quota::per_hour(5))).unwrap();
     assert_eq!(statuses().await, [429; 4]);
-    let request = request_from("192.0.2.1");
+    let request = request();
     rule.reset(&rule.key(&request).unwrap()).await.unwrap();
     assert_eq!(statuses().await, [200; 4]);
     assert_eq!(statuses().await, [200, 429, 429, 429]);

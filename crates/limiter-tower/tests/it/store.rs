@@ -1,11 +1,10 @@
 //! A limiter that is like a store: an operation is executed when it is sent, and its result arrives later.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::any::Any;
 
-use limiter_core::{
-    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, LimiterId, ManualClock,
-    MemoryLimiter, Policy, Receipt, Reservation, Usage, WaitingLimiter,
-};
+use limiter_core::{LimiterId, Receipt, Reservation, WaitingLimiter};
+
+use crate::*;
 
 /// Executes operations at once, and returns their results when they are polled for the second time. So a request that
 /// is dropped meanwhile has charged its key, as one has that was sent to Redis.

@@ -6,20 +6,16 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use http::{Request, Response, StatusCode};
 use http_body::Body as _;
-use limiter_core::{Decision, Limiter, LimiterFuture, Policy, Quota, Usage};
-use limiter_test::fake::Fake;
-use tower::{Layer, Service, ServiceExt};
 
-use crate::{Body, layer, per_address, request_from};
+use crate::*;
 
 /// Returns a limiter whose admissions are not ready at once.
 fn slow(policy: Policy) -> impl Limiter {
     Fake::new(policy, || {
         LimiterFuture::pending(async {
             tokio::task::yield_now().await;
-            Ok(Decision::admitted(Usage::new(10, 9, std::time::Duration::from_secs(6))))
+            Ok(Decision::admitted(Usage::new(10, 9, Duration::from_secs(6))))
         })
     })
 }
@@ -63,7 +59,7 @@ async fn four_calls(limiter: impl Limiter + 'static) -> Vec<Result<StatusCode, &
     let mut service = per_address(limiter).layer(Particular::default());
     let mut results = Vec::new();
     for _ in 0..4 {
-        let response = service.ready().await.unwrap().call(request_from("192.0.2.1")).await;
+        let response = service.ready().await.unwrap().call(request()).await;
         results.push(response.map(|response| response.status()));
     }
     results
@@ -75,7 +71,7 @@ async fn only_the_service_that_was_polled_ready_is_called() {
     // The inner service's error, of its own type.
     let once_ready =
         [Ok(StatusCode::OK), Ok(StatusCode::OK), Ok(StatusCode::OK), Err("no more than three")];
-    assert_eq!(four_calls(crate::limiter(quota).0).await, once_ready);
+    assert_eq!(four_calls(limiter(quota).0).await, once_ready);
     // Each has a clone.
     let slow = slow(Policy::gcra("default", quota));
     assert_eq!(four_calls(slow).await, [Ok(StatusCode::OK); 4]);
@@ -85,18 +81,18 @@ async fn only_the_service_that_was_polled_ready_is_called() {
 async fn a_request_that_is_dropped_before_its_decision_calls_nothing() {
     let policy = Policy::gcra("default", Quota::per_minute(10));
     let mut service = per_address(slow(policy)).layer(Particular::default());
-    drop(service.ready().await.unwrap().call(request_from("192.0.2.1")));
-    let again = service.ready().await.unwrap().call(request_from("192.0.2.1")).await;
+    drop(service.ready().await.unwrap().call(request()));
+    let again = service.ready().await.unwrap().call(request()).await;
     assert_eq!(again.unwrap().status(), StatusCode::OK);
 }
 
 #[tokio::test]
 async fn bodies_have_an_exact_length_and_an_end() {
-    let service = layer().0.layer(tower::service_fn(crate::hello));
+    let service = layer().0.layer(service_fn(hello));
     for (requests, length) in [(1, "hello".len()), (10, "rate limit exceeded\n".len())] {
         let mut last = None;
         for _ in 0..requests {
-            last = Some(crate::send(&service, request_from("192.0.2.1")).await.into_body());
+            last = Some(send(&service, request()).await.into_body());
         }
         let mut body = pin!(last.unwrap());
         assert!(!body.is_end_stream());

@@ -1,39 +1,40 @@
 //! What a client chooses weakens no limit.
 
-use axum::{Router, routing::get};
-use http::{Method, Response};
-use limiter_core::Quota;
-use limiter_tower::{Answers, RateLimitLayer, key::MatchedPathKey};
-use tower::{Layer, service_fn};
+use limiter_tower::key::MatchedPathKey;
 
-use crate::{
-    header, hello, hourly, limiter, per_address, request_from, routed, send, statuses, with,
-};
+use crate::*;
 
-/// Returns the response to the second request of a limit of one.
-async fn refused(method: Method, content_type: &'static str) -> Response<()> {
-    let service = per_address(limiter(Quota::per_hour(1)).0)
-        .answers(Answers::new().grpc())
-        .layer(service_fn(hello));
-    statuses(&service, 1).await;
-    let mut request = with(request_from("192.0.2.1"), "content-type", content_type);
-    *request.method_mut() = method;
-    send(&service, request).await.map(drop)
-}
-
-/// A cache in between once stored the empty body of a 200 for everyone.
+/// A firewall and an access log take the status 200 for a success, and a cache in between once stored the empty body of
+/// one for everyone.
 #[tokio::test]
-async fn only_a_post_is_answered_as_grpc_and_no_refusal_is_stored() {
-    for content_type in ["application/grpc", "application/grpc+proto", "application/grpc-web"] {
-        for method in [Method::GET, Method::HEAD, Method::PUT, Method::OPTIONS] {
-            let response = refused(method.clone(), content_type).await;
-            assert_eq!(response.status(), 429, "{method} {content_type}");
+async fn only_a_post_to_a_layer_with_grpc_is_answered_as_grpc_and_no_refusal_is_stored() {
+    let address = || layer_of([by_address(hourly("address", 1))]);
+    let store = || layer_of([by_address(failing("store")).on_store_failure(OnStoreFailure::Deny)]);
+    let key = || HeaderKey::new(HeaderName::from_static("x-api-key")).assume_verified().or_reject();
+    let keyed = || layer_of([Rule::new(hourly("keyed", 1), key())]);
+    let grpc = || address().answers(Answers::new().grpc());
+    let rows: [(&dyn Fn() -> RateLimitLayer, Method, u16); 8] = [
+        (&address, Method::POST, 429),
+        (&store, Method::POST, 503),
+        (&keyed, Method::POST, 400),
+        (&grpc, Method::GET, 429),
+        (&grpc, Method::HEAD, 429),
+        (&grpc, Method::PUT, 429),
+        (&grpc, Method::OPTIONS, 429),
+        (&grpc, Method::POST, 200),
+    ];
+    for (row, (layer, method, status)) in rows.into_iter().enumerate() {
+        for content_type in ["application/grpc", "application/grpc+proto", "application/grpc-web"] {
+            let service = layer().layer(service_fn(hello));
+            statuses(&service, 1).await;
+            let mut request = with(request(), "content-type", content_type);
+            *request.method_mut() = method.clone();
+            let response = send(&service, request).await;
+            assert_eq!(response.status(), status, "row {row}: {content_type}");
+            let grpc_status = header(response.headers(), "grpc-status");
+            assert_eq!(grpc_status, (status == 200).then_some("8"), "row {row}: {content_type}");
             assert_eq!(header(response.headers(), "cache-control"), Some("no-store"));
         }
-        let response = refused(Method::POST, content_type).await;
-        assert_eq!(response.status(), 200, "{content_type}");
-        assert_eq!(header(response.headers(), "grpc-status"), Some("8"));
-        assert_eq!(header(response.headers(), "cache-control"), Some("no-store"));
     }
 }
 
@@ -65,7 +66,7 @@ async fn clients_behind_nat64_and_by_6to4_are_counted_by_their_ipv4_address() {
 async fn a_matched_path_outside_of_a_router_is_a_fault_of_the_server() {
     let layer = || RateLimitLayer::new(hourly("route", 2), MatchedPathKey);
     let service = layer().layer(service_fn(hello));
-    assert_eq!(send(&service, request_from("192.0.2.1")).await.status(), 500);
+    assert_eq!(send(&service, request()).await.status(), 500);
 
     // Inside, requests that no route matches share one key.
     let app = Router::new().route("/known", get(async || "known")).layer(layer());

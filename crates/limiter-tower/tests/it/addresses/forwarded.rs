@@ -1,6 +1,6 @@
 //! `Forwarded`, RFC 7239.
 
-use super::{Row, assert_clients, forwarded};
+use super::*;
 
 const NAME: &str = "forwarded";
 
@@ -70,7 +70,7 @@ const FORWARDED: &[Row] = &[
 #[test]
 fn the_other_header_is_not_read() {
     assert_clients(&forwarded(), "x-forwarded-for", &[("10.0.0.1", &["198.51.100.1"], "10.0.0.1")]);
-    let behind = super::behind();
+    let behind = behind();
     assert_clients(&behind, NAME, &[("10.0.0.1", &["for=198.51.100.1"], "10.0.0.1")]);
     assert_clients(&behind, "x-real-ip", &[("10.0.0.1", &["198.51.100.1"], "10.0.0.1")]);
 }

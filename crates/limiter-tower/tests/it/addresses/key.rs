@@ -1,9 +1,6 @@
 //! The key of an address.
 
-use limiter_core::Key;
-use limiter_tower::{ClientIp, key::KeyExtractor};
-
-use super::{behind, request};
+use super::*;
 
 #[track_caller]
 fn assert_key(extractor: &ClientIp, client: &str, key: &str) {
@@ -12,7 +9,7 @@ fn assert_key(extractor: &ClientIp, client: &str, key: &str) {
         request("10.0.0.1", "x-forwarded-for", &["198.51.100.1", client]),
     ] {
         let found = extractor.key((&request).into()).unwrap();
-        assert_eq!(found, Key::from(key.parse::<std::net::IpAddr>().unwrap()), "{client}");
+        assert_eq!(found, Key::from(key.parse::<IpAddr>().unwrap()), "{client}");
     }
 }
 

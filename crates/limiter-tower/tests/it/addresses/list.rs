@@ -1,6 +1,6 @@
 //! `X-Forwarded-For`, by trusted proxies and by a number of hops.
 
-use super::{Row, assert_clients, behind, hops};
+use super::*;
 
 const NAME: &str = "x-forwarded-for";
 

@@ -1,7 +1,8 @@
 //! Networks, and how they are written.
 
-use limiter_core::ErrorKind;
-use limiter_tower::{ClientIp, key::Networks};
+use limiter_tower::key::Networks;
+
+use super::*;
 
 #[track_caller]
 fn assert_contains(networks: &[&str], inside: &[&str], outside: &[&str]) {

@@ -3,11 +3,8 @@
 use std::net::SocketAddr;
 
 use axum::extract::connect_info::{ConnectInfo, MockConnectInfo};
-use http::Request;
-use limiter_tower::{
-    ClientIp,
-    key::{KeyExtractor, MissingKey, PeerAddr},
-};
+
+use super::*;
 
 fn socket(last: u8) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, last], 4711))
@@ -55,7 +52,7 @@ fn a_bare_socket_address_is_not_the_peer() {
 #[test]
 fn without_a_peer_the_error_says_what_to_do() {
     let request = Request::new(());
-    for extractor in [ClientIp::peer(), super::behind(), super::real_ip()] {
+    for extractor in [ClientIp::peer(), behind(), real_ip()] {
         let missing = extractor.key((&request).into()).unwrap_err();
         assert!(matches!(missing, MissingKey::Server(_)));
         let text = missing.to_string();
@@ -63,7 +60,7 @@ fn without_a_peer_the_error_says_what_to_do() {
             "into_make_service_with_connect_info::<SocketAddr>()",
             "MockConnectInfo",
             "tonic",
-            "limiter_tower::key::PeerAddr",
+            "PeerAddr",
         ] {
             assert!(text.contains(remedy), "{text}");
         }

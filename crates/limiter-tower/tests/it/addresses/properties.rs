@@ -2,15 +2,13 @@
 
 use std::net::IpAddr;
 
-use http::Request;
-use limiter_tower::{ClientIp, key::KeyExtractor};
 use proptest::{
     collection::vec,
     prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest},
     sample::select,
 };
 
-use super::{behind, forwarded, hops, real_ip, request};
+use super::*;
 
 /// Addresses of trusted proxies.
 const PROXIES: &[&str] = &["10.0.0.2", "10.0.0.3:80", "[2001:db8:a::1]:80"];

@@ -1,9 +1,6 @@
 //! Header fields with one address.
 
-use http::HeaderName;
-use limiter_tower::ClientIp;
-
-use super::{PROXIES, assert_clients, real_ip};
+use super::*;
 
 const NAME: &str = "x-real-ip";
 

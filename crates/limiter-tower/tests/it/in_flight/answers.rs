@@ -1,22 +1,9 @@
 //! What clients and handlers receive.
 
-use http::{HeaderMap, Method, Request, Response};
-use limiter_tower::{
-    Answers, InFlightLayer,
-    observe::Decisions,
-    refusal::{Reason, problem_json},
-    rule::Disclosure,
-    service::HeldBody,
-};
-use serde_json::{Value, json};
-use tower::{Layer, ServiceExt};
+use limiter_tower::service::HeldBody;
 
-use super::{Counter, Events, Stream, behind, behind_layer, rule, rule_of, send, two_frames};
-use crate::{
-    Body,
-    dialect_choices::{EACH, has_lists},
-    for_all, header, hourly, text,
-};
+use super::*;
+use crate::dialect_choices::{EACH, has_lists};
 
 /// Returns the responses to a request that is admitted and is in flight, and to one that is refused.
 async fn both(layer: &InFlightLayer) -> [Response<HeldBody<Stream>>; 2] {
@@ -41,7 +28,7 @@ async fn a_refusal_is_429_without_a_time() {
 #[tokio::test]
 async fn fields_are_next_to_those_of_rates() {
     let limiter = hourly("api", 10);
-    let rate = limiter_tower::RateLimitLayer::all([for_all(limiter)]);
+    let rate = RateLimitLayer::all([for_all(limiter)]);
     let inner = behind(&rule(3).0, two_frames);
     let service = rate.any_body().layer(inner);
     let mut responses = Vec::new();
@@ -63,7 +50,7 @@ async fn fields_with_a_reset_leave_the_limit_out() {
     for headers in EACH.into_iter().filter(|choice| !has_lists(*choice)) {
         let layer = InFlightLayer::all([rule(1).0]).answers(Answers::new().headers(headers));
         for response in both(&layer).await {
-            let is_field = |name: &&http::HeaderName| name.as_str().contains("ratelimit");
+            let is_field = |name: &&HeaderName| name.as_str().contains("ratelimit");
             assert_eq!(response.headers().keys().find(is_field), None, "{headers:?}");
         }
     }
@@ -127,7 +114,7 @@ async fn a_refusal_names_each_full_limit_that_may_be_seen() {
 async fn call(layer: &InFlightLayer) -> HeaderMap {
     let service = behind_layer(layer, two_frames);
     let _admitted = send(&service).await;
-    let response = service.oneshot(crate::grpc_call()).await.unwrap();
+    let response = service.oneshot(grpc_call()).await.unwrap();
     assert_eq!(response.status(), 200);
     assert!(http_body::Body::is_end_stream(response.body()));
     response.headers().clone()
@@ -200,11 +187,11 @@ async fn an_undisclosed_limit_answers_as_an_undisclosed_rate() {
     let secret = Disclosure::None;
     let limiter = hourly("api", 1);
     let rate = for_all(limiter).disclose(secret);
-    let rate = limiter_tower::RateLimitLayer::all([rate]);
+    let rate = RateLimitLayer::all([rate]);
     let uploads = InFlightLayer::all([rule(1).0.disclose(secret)]);
     for answers in [Answers::new(), answers] {
         let rate = rate.clone().answers(answers.clone()).any_body();
-        let rate = rate.layer(tower::service_fn(two_frames));
+        let rate = rate.layer(service_fn(two_frames));
         let uploads = behind_layer(&uploads.clone().answers(answers), two_frames);
         let _held = send(&uploads).await;
         for content_type in ["application/grpc", "text/plain"] {

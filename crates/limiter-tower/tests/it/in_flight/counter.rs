@@ -1,20 +1,14 @@
 //! A small limiter of requests in flight, whose answers and permits a test controls.
 
 use std::{
-    collections::HashMap,
-    future::Future,
-    pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
-    },
+    collections::{HashMap, HashSet},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
 };
 
-use limiter_core::{
-    Entry, Error, ErrorKind, HeldPermit, InFlightLimiter, InFlightPermit, Key, LimiterFuture,
-    LimiterId, Occupancy, Source,
-};
+use limiter_core::{Entry, HeldPermit, InFlightLimiter, InFlightPermit, LimiterId, Occupancy};
 use tokio::sync::watch;
+
+use super::*;
 
 /// Counts in a map. Clones are one limiter.
 #[derive(Clone)]
@@ -26,16 +20,22 @@ struct Inner {
     id: LimiterId,
     held: Mutex<HashMap<Key<'static>, u32>>,
     calls: Mutex<Vec<&'static str>>,
-    /// Whether answers are not known at once.
-    is_slow: AtomicBool,
-    fails: AtomicBool,
-    /// Whether answers are those of a local share.
-    is_local: AtomicBool,
+    /// What it is besides.
+    is: Mutex<HashSet<Is>>,
     /// Whether the permits are lost.
     lost: watch::Sender<bool>,
-    can_be_lost: AtomicBool,
     /// Whether the permits are lost, and nothing is woken: the process was stopped.
     was_stopped: AtomicBool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Is {
+    /// Answers are not known at once.
+    Slow,
+    Failing,
+    /// Answers are those of a local share.
+    Local,
+    Losable,
 }
 
 struct CounterPermit {
@@ -52,11 +52,8 @@ impl Counter {
             id: LimiterId::new(),
             held: Mutex::default(),
             calls: Mutex::default(),
-            is_slow: AtomicBool::default(),
-            fails: AtomicBool::default(),
-            is_local: AtomicBool::default(),
+            is: Mutex::default(),
             lost: watch::Sender::new(false),
-            can_be_lost: AtomicBool::default(),
             was_stopped: AtomicBool::default(),
         }))
     }
@@ -71,24 +68,29 @@ impl Counter {
         std::mem::take(&mut self.0.calls.lock().unwrap())
     }
 
-    pub(super) fn slow(self) -> Self {
-        self.0.is_slow.store(true, Relaxed);
+    fn with(self, what: Is) -> Self {
+        self.0.is.lock().unwrap().insert(what);
         self
+    }
+
+    fn is(&self, what: Is) -> bool {
+        self.0.is.lock().unwrap().contains(&what)
+    }
+
+    pub(super) fn slow(self) -> Self {
+        self.with(Is::Slow)
     }
 
     pub(super) fn failing(self) -> Self {
-        self.0.fails.store(true, Relaxed);
-        self
+        self.with(Is::Failing)
     }
 
     pub(super) fn local(self) -> Self {
-        self.0.is_local.store(true, Relaxed);
-        self
+        self.with(Is::Local)
     }
 
     pub(super) fn losable(self) -> Self {
-        self.0.can_be_lost.store(true, Relaxed);
-        self
+        self.with(Is::Losable)
     }
 
     /// Loses all permits, and wakes nothing.
@@ -102,8 +104,7 @@ impl Counter {
     }
 
     fn occupancy(&self, held: u32, limit: u32) -> Occupancy {
-        let is_local = self.0.is_local.load(Relaxed);
-        let source = if is_local { Source::Local } else { Source::State };
+        let source = if self.is(Is::Local) { Source::Local } else { Source::State };
         Occupancy::new(held, limit).with_source(source)
     }
 
@@ -115,12 +116,12 @@ impl Counter {
         let counter = self.clone();
         let answer = move || {
             counter.0.calls.lock().unwrap().push(call);
-            match counter.0.fails.load(Relaxed) {
+            match counter.is(Is::Failing) {
                 true => Err(Error::new(ErrorKind::Unavailable, "no store")),
                 false => Ok(answer(&counter)),
             }
         };
-        if !self.0.is_slow.load(Relaxed) {
+        if !self.is(Is::Slow) {
             return LimiterFuture::ready(answer());
         }
         LimiterFuture::pending(async move {
@@ -191,7 +192,7 @@ impl HeldPermit for CounterPermit {
     }
 
     fn can_be_lost(&self) -> bool {
-        self.counter.0.can_be_lost.load(Relaxed)
+        self.counter.is(Is::Losable)
     }
 }
 

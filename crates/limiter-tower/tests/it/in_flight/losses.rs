@@ -1,23 +1,10 @@
 //! Permits that are lost, and those that are held too long.
 
-use std::{
-    future::pending,
-    sync::{Arc, Mutex},
-    task::Poll,
-    time::Duration,
-};
+use std::{future::pending, sync::mpsc, task::Poll};
 
-use http::{Request, StatusCode};
-use limiter_core::ManualClock;
-use limiter_tower::{
-    InFlightRule,
-    in_flight::{HoldGuard, PermitLost},
-};
+use limiter_tower::in_flight::{HoldGuard, PermitLost};
 
-use super::{
-    Counter, Events, behind, empty, never, next, permit_of, rule, rule_of, send, start, two_frames,
-};
-use crate::{Body, poll_once};
+use super::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -26,27 +13,69 @@ fn losable(limit: u32) -> (InFlightRule, Counter) {
     (rule_of(&counter), counter)
 }
 
+/// Before its answer, and within its body.
 #[tokio::test]
-async fn a_strict_request_that_loses_its_permit_before_its_answer_is_503() {
-    let (rule, counter) = losable(1);
-    let (rule, events) = Events::of(rule.strict());
-    let (dropped, is_dropped) = std::sync::mpsc::channel::<()>();
-    let dropped = Arc::new(dropped);
-    let service = behind(&rule, move |_| {
-        let dropped = Arc::clone(&dropped);
-        async move {
-            let _sender = dropped;
-            pending().await
+async fn a_loss_ends_a_strict_request_and_no_other() {
+    type Lose = fn(&Counter);
+    let rows: [(&str, bool, Mode, Lose, bool); 4] = [
+        ("strict", true, Mode::ENFORCE, Counter::lose, true),
+        // Nothing was woken.
+        ("strict, in a process that was stopped", true, Mode::ENFORCE, Counter::stop, true),
+        ("not strict", false, Mode::ENFORCE, Counter::lose, false),
+        ("a shadow", true, Mode::SHADOW, Counter::lose, false),
+    ];
+    for (case, is_strict, mode, lose, ends) in rows {
+        let losing = || {
+            let (rule, counter) = losable(1);
+            let rule = if is_strict { rule.strict() } else { rule };
+            let (rule, events) = Events::of(rule.with_mode(mode));
+            (rule, counter, events)
+        };
+        let (rule, counter, events) = losing();
+        let (sender, handler) = mpsc::channel::<()>();
+        let sender = Arc::new(sender);
+        let service = behind(&rule, move |_| {
+            let sender = Arc::clone(&sender);
+            async move {
+                let _sender = sender;
+                pending().await
+            }
+        });
+        let mut request = start(&service);
+        drop(service);
+        lose(&counter);
+        let response = poll_once(request.as_mut()).map(Result::unwrap);
+        let status = response.as_ref().map(|response| response.status().as_u16());
+        assert_eq!(status, ends.then_some(503), "{case}");
+        let has_ended = handler.try_recv() == Err(mpsc::TryRecvError::Disconnected);
+        assert_eq!(has_ended, ends, "{case}: the handler");
+        if let Some(response) = response {
+            assert!(!response.headers().contains_key("retry-after"), "{case}");
+            assert_eq!((rule.held(), events.take()), (0, vec!["allowed", "lost"]), "{case}");
         }
-    });
-    let mut request = start(&service);
-    drop(service);
-    counter.lose();
-    let response = poll_once(request.as_mut()).unwrap().unwrap();
-    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert!(!response.headers().contains_key("retry-after"));
-    assert!(is_dropped.try_recv().is_err(), "the handler does not run any more");
-    assert_eq!((rule.held(), events.take()), (0, vec!["allowed", "lost"]));
+
+        let (rule, counter, events) = losing();
+        let mut body = send(&behind(&rule, two_frames)).await.into_body();
+        assert!(matches!(next(&mut body), Poll::Ready(Some(Ok(_)))), "{case}");
+        lose(&counter);
+        match next(&mut body) {
+            Poll::Ready(Some(Err(error))) if ends => {
+                assert!(error.is::<PermitLost>(), "{case}");
+                let text = "the request has lost its permit while its response was sent";
+                assert_eq!(error.to_string(), text, "{case}");
+                // Never clean.
+                assert!(!http_body::Body::is_end_stream(&body), "{case}");
+            }
+            Poll::Ready(Some(Ok(_))) if !ends => {
+                assert!(matches!(next(&mut body), Poll::Ready(None)), "{case}");
+            }
+            other => panic!("{case}: {other:?}"),
+        }
+        let reported = events.take();
+        assert!(mode == Mode::SHADOW || reported == ["allowed", "lost"], "{case}: {reported:?}");
+        drop(body);
+        assert_eq!((rule.held(), events.take()), (0, vec![]), "{case}");
+    }
 }
 
 #[tokio::test]
@@ -58,58 +87,7 @@ async fn a_loss_wakes_the_task_that_waits_for_the_answer() {
         tokio::task::yield_now().await;
     }
     counter.lose();
-    assert_eq!(response.await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
-}
-
-#[tokio::test]
-async fn a_strict_body_ends_with_an_error_and_never_clean() {
-    let (rule, counter) = losable(1);
-    let (rule, events) = Events::of(rule.strict());
-    let mut body = send(&behind(&rule, two_frames)).await.into_body();
-    assert!(matches!(next(&mut body), Poll::Ready(Some(Ok(_)))));
-    counter.lose();
-    let Poll::Ready(Some(Err(error))) = next(&mut body) else { panic!("an error") };
-    assert!(error.is::<PermitLost>());
-    assert_eq!(error.to_string(), "the request has lost its permit while its response was sent");
-    assert!(!http_body::Body::is_end_stream(&body));
-    assert_eq!((rule.held(), events.take()), (0, vec!["allowed", "lost"]));
-}
-
-#[tokio::test]
-async fn a_process_that_was_stopped_does_not_continue_with_a_lost_permit() {
-    let (rule, counter) = losable(2);
-    let rule = rule.strict();
-    let mut body = send(&behind(&rule, two_frames)).await.into_body();
-    let mut request = start(&behind(&rule, never));
-    counter.stop();
-    assert!(matches!(next(&mut body), Poll::Ready(Some(Err(_)))));
-    let response = poll_once(request.as_mut()).unwrap().unwrap();
-    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-}
-
-#[tokio::test]
-async fn a_request_that_is_not_strict_continues_and_its_loss_is_reported_once() {
-    let (rule, counter) = losable(1);
-    let (rule, events) = Events::of(rule);
-    let mut response = send(&behind(&rule, two_frames)).await;
-    counter.lose();
-    assert!(matches!(next(response.body_mut()), Poll::Ready(Some(Ok(_)))));
-    assert_eq!(events.take(), ["allowed", "lost"]);
-    assert!(matches!(next(response.body_mut()), Poll::Ready(Some(Ok(_)))));
-    drop(response);
-    assert_eq!((rule.held(), events.take()), (0, vec![]));
-}
-
-#[tokio::test]
-async fn a_permit_of_a_shadow_that_is_lost_ends_nothing() {
-    let (rule, counter) = losable(1);
-    let rule = rule.strict().with_mode(limiter_tower::rule::Mode::SHADOW);
-    let mut response = send(&behind(&rule, two_frames)).await;
-    counter.lose();
-    for _ in 0..2 {
-        assert!(matches!(next(response.body_mut()), Poll::Ready(Some(Ok(_)))));
-    }
-    assert!(matches!(next(response.body_mut()), Poll::Ready(None)));
+    assert_eq!(response.await.unwrap(), 503);
 }
 
 #[tokio::test]
@@ -141,14 +119,14 @@ async fn a_permit_that_nobody_ends_stops_counting_once_the_limit_is_full() {
     });
     drop(send(&service).await);
     clock.advance(HOUR - Duration::from_nanos(1));
-    assert_eq!(send(&service).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(send(&service).await.status(), 429);
     clock.advance(Duration::from_nanos(1));
     assert_eq!((counter.held(), rule.held()), (1, 1), "nobody needs its place");
     assert_eq!(send(&service).await.status(), StatusCode::OK);
     assert_eq!((counter.held(), rule.held()), (1, 1));
     assert_eq!(events.take(), ["allowed", "denied", "held_too_long", "allowed"]);
     // The second one has its own hour.
-    assert_eq!(send(&service).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(send(&service).await.status(), 429);
     let is_lost: Vec<_> = leaked.lock().unwrap().iter().map(HoldGuard::is_lost).collect();
     assert_eq!(is_lost, [true, false]);
     leaked.lock().unwrap().clear();

@@ -1,21 +1,14 @@
 //! Real servers: HTTP/1 and 2, server-sent events, gRPC streams, and connections that idle.
 
-use std::{convert::Infallible, net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
-use axum::{
-    Router,
-    response::sse::{Event, Sse},
-    routing::get,
-};
-use bytes::Bytes;
-use http::{Request, Response};
+use axum::response::sse::{Event, Sse};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
-use limiter_tower::{Answers, InFlightLayer, InFlightRule};
 use tokio::{net::TcpStream, sync::mpsc, time::timeout};
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 
-use super::rule;
+use super::*;
 use crate::server::{Client, Server};
 
 const AT_MOST: Duration = Duration::from_secs(30);
@@ -71,7 +64,7 @@ async fn server_sent_events_hold_a_permit_until_they_end() {
 async fn an_http2_reset_gives_the_permit_back_before_and_within_the_body() {
     let rule = rule(2).0;
     let (app, mut opened) = events(&rule);
-    let waits = get(async || std::future::pending::<()>().await);
+    let waits = get(async || pending::<()>().await);
     let app = app.route("/never", waits.layer(InFlightLayer::all([rule.clone()])));
     let server = Server::start(app).await;
     let mut client = server.connect().await.sender;
@@ -186,18 +179,4 @@ mod grpc {
         until_held(&rule, 0).await;
         client.check(HealthCheckRequest::default()).await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn trailers_end_a_stream() {
-    use super::{behind, data, send, stream, trailers};
-    let (rule, _counter) = rule(1);
-    // More than one frame is left, as far as the inner body knows.
-    let service =
-        behind(&rule, |_| async { Ok(Response::new(stream([data(), trailers(), data()]))) });
-    let mut body = send(&service).await.into_body();
-    let frame = body.frame().await.unwrap().unwrap();
-    assert_eq!((frame.is_data(), rule.held()), (true, 1));
-    let frame = body.frame().await.unwrap().unwrap();
-    assert_eq!((frame.is_trailers(), rule.held()), (true, 0));
 }

@@ -3,13 +3,11 @@
 use std::net::SocketAddr;
 
 use axum::{
-    Router,
     body::{Body, to_bytes},
     extract::{Request, connect_info::MockConnectInfo},
-    routing::get,
 };
-use limiter_tower::ClientIp;
-use tower::ServiceExt;
+
+use super::*;
 
 /// Returns a router that responds with the client's address.
 fn app(extractor: ClientIp) -> Router {
@@ -30,9 +28,9 @@ async fn client(app: Router, forwarded_for: &str) -> String {
 #[tokio::test]
 async fn a_test_chooses_the_peer() {
     let peer = |address: [u8; 4]| MockConnectInfo(SocketAddr::from((address, 4711)));
-    let stranger = app(super::behind()).layer(peer([192, 0, 2, 1]));
+    let stranger = app(behind()).layer(peer([192, 0, 2, 1]));
     assert_eq!(client(stranger, "203.0.113.7").await, "192.0.2.1");
-    let proxy = app(super::behind()).layer(peer([10, 0, 0, 1]));
+    let proxy = app(behind()).layer(peer([10, 0, 0, 1]));
     assert_eq!(client(proxy, "203.0.113.7").await, "203.0.113.7");
 }
 
