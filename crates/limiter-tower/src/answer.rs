@@ -14,7 +14,6 @@ use ::http::{
     header::{CACHE_CONTROL, RETRY_AFTER},
 };
 use bytes::Bytes;
-use limiter_core::{Cost, Decision};
 
 pub(crate) use self::{
     dialect::ResponseFields,
@@ -32,11 +31,9 @@ use self::{
     protocol::Protocol,
 };
 use crate::{
-    decisions::{Decisions, PolicyDecision, Reported},
+    decisions::{Decided, Decisions, PolicyDecision},
     fields::{integer, whole_seconds},
     key::Head,
-    plan::Plan,
-    rule::{Disclosure, Rule},
 };
 
 /// Returns the response to a request that an HTTP client sent.
@@ -155,27 +152,21 @@ impl Answers {
 
     /// Returns the response to a request that an enforced rule refuses, whose key is not blocked. Spares the common case the
     /// copies that [`Refused`] has.
-    pub(crate) fn refuse_by(
-        &self,
-        rule: &Rule,
-        plan: &Plan,
-        decision: &Decision,
-        cost: Cost,
-        head: Head<'_>,
-    ) -> Response<Bytes> {
+    pub(crate) fn refuse_by(&self, refusing: Decided<'_>, head: Head<'_>) -> Response<Bytes> {
         let is_text = self.refuse.is_none() && self.grpc.is_none();
-        let wait = decision.retry_after();
-        if let (true, Disclosure::Full, Some(wait)) = (is_text, rule.spec().disclosure, wait) {
+        if is_text
+            && let Some(reported) = refusing.reported()
+            && let Some(wait) = refusing.decision.retry_after()
+        {
             let mut response = text_of_quota();
             add_common_fields(Some(whole_seconds(wait)), response.headers_mut());
-            let reported = Reported { plan, decision, cost, charged: cost.get() };
             if let Some(fields) = self.headers.fields(iter::once(reported), iter::empty()) {
                 fields.append_to(response.headers_mut(), false);
             }
             mark(head, &mut response);
             return response;
         }
-        self.respond(head, &Refused::by(rule, plan, decision, cost))
+        self.respond(head, &Refused::by(refusing))
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Cost, Decision, Limit, Occupancy, Policy, Source};
+use limiter_core::{Cost, Decision, Key, Limit, Occupancy, Policy, Source};
+use smallvec::SmallVec;
 
 use crate::{
+    key::Head,
+    observe::{Event, Outcome},
     plan::Plan,
     rule::{Disclosure, Rule},
 };
@@ -23,9 +26,13 @@ use crate::{
 /// }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Decisions {
-    of_rules: Arc<[PolicyDecision]>,
-    in_flight: Arc<[InFlightDecision]>,
+pub struct Decisions(Arc<All>);
+
+#[derive(Clone, Debug, Default)]
+struct All {
+    /// Most layers have one rule.
+    of_rules: SmallVec<[PolicyDecision; 1]>,
+    in_flight: Vec<InFlightDecision>,
 }
 
 /// A decision, and the policy that it was made under.
@@ -45,8 +52,8 @@ pub struct PolicyDecision {
 }
 
 impl PolicyDecision {
-    /// Returns the decision of an enforced rule that charges at once, on a key that is not blocked.
-    pub(crate) fn of(rule: &Rule, plan: &Plan, decision: &Decision, cost: Cost) -> Self {
+    pub(crate) fn of(decided: Decided<'_>) -> Self {
+        let Decided { rule, plan, decision, cost } = decided;
         Self {
             rule: Arc::clone(&rule.spec().live.name),
             plan: plan.clone(),
@@ -193,30 +200,58 @@ pub(crate) struct Reported<'d> {
     pub(crate) charged: u64,
 }
 
+/// The decision of an enforced rule that charges at once, on a key that is not blocked.
+#[derive(Clone, Copy)]
+pub(crate) struct Decided<'d> {
+    pub(crate) rule: &'d Rule,
+    pub(crate) plan: &'d Plan,
+    pub(crate) decision: &'d Decision,
+    pub(crate) cost: Cost,
+}
+
+impl<'d> Decided<'d> {
+    /// Returns what header fields report to clients, if they do.
+    pub(crate) fn reported(self) -> Option<Reported<'d>> {
+        let Self { rule, plan, decision, cost } = self;
+        let is_public = is_public(rule.spec().disclosure, false, decision);
+        is_public.then_some(Reported { plan, decision, cost, charged: cost.get() })
+    }
+
+    /// Reports it to observers.
+    pub(crate) fn report(
+        self,
+        outcome: Outcome,
+        key: &Key<'_>,
+        elapsed: Option<Duration>,
+        head: Head<'_>,
+    ) {
+        let Self { rule, plan, decision, .. } = self;
+        let event = rule.spec().rate_event(plan, outcome, head);
+        rule.spec().report(&Event { key: Some(key), decision: Some(decision), elapsed, ..event });
+    }
+}
+
 impl Decisions {
     /// Returns the decision of a rule, the last one if it was asked by several layers.
     #[must_use]
     pub fn of(&self, rule: &Rule) -> Option<&PolicyDecision> {
-        self.of_rules
-            .iter()
-            .rev()
-            .find(|decided| Arc::ptr_eq(&decided.rule, &rule.spec().live.name))
+        self.iter().rev().find(|decided| Arc::ptr_eq(&decided.rule, &rule.spec().live.name))
     }
 
     /// Returns the decisions in the order in which they were made.
     #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &PolicyDecision> + Clone {
-        self.of_rules.iter()
+        self.0.of_rules.iter()
     }
 
     /// Returns what the limits on requests in flight decided, in the order in which they were asked.
     #[must_use]
     pub fn in_flight(&self) -> impl DoubleEndedIterator<Item = &InFlightDecision> + Clone {
-        self.in_flight.iter()
+        self.0.in_flight.iter()
     }
 
     pub(crate) fn of_in_flight(in_flight: Vec<InFlightDecision>) -> Self {
-        Self { in_flight: in_flight.into(), ..Self::default() }
+        Self(Arc::new(All { in_flight, ..All::default() }))
     }
 
     /// Returns what header fields report to clients.
@@ -228,19 +263,20 @@ impl Decisions {
     pub(crate) fn settle(&mut self, rule: &Rule, kept: u64) {
         let is_of_rule =
             |decided: &&mut PolicyDecision| Arc::ptr_eq(&decided.rule, &rule.spec().live.name);
-        let of_rule = Arc::make_mut(&mut self.of_rules).iter_mut().filter(is_of_rule);
+        let of_rule = Arc::make_mut(&mut self.0).of_rules.iter_mut().filter(is_of_rule);
         of_rule.for_each(|decided| decided.settle(kept));
     }
 
     pub(crate) fn append(&mut self, other: &Self) {
-        self.of_rules = self.iter().chain(other.iter()).cloned().collect();
-        self.in_flight = self.in_flight().chain(other.in_flight()).cloned().collect();
+        let all = Arc::make_mut(&mut self.0);
+        all.of_rules.extend(other.iter().cloned());
+        all.in_flight.extend(other.in_flight().cloned());
     }
 }
 
 impl FromIterator<PolicyDecision> for Decisions {
     fn from_iter<I: IntoIterator<Item = PolicyDecision>>(decisions: I) -> Self {
-        Self { of_rules: decisions.into_iter().collect(), ..Self::default() }
+        Self(Arc::new(All { of_rules: decisions.into_iter().collect(), ..All::default() }))
     }
 }
 

@@ -1,18 +1,18 @@
 //! A request that is not admitted.
 
-use std::{borrow::Cow, error, fmt, ops::Deref, time::Duration};
+use std::{borrow::Cow, error, fmt, iter, ops::Deref, time::Duration};
 
 use http::StatusCode;
-use limiter_core::{Cost, Decision, Policy};
+use limiter_core::{Decision, Policy};
 
 use super::protocol::Protocol;
 use crate::{
-    decisions::{Decisions, InFlightDecision, PolicyDecision},
+    decisions::{Decided, Decisions, InFlightDecision, PolicyDecision},
     fields::whole_seconds,
     key::{Head, MissingKey},
     observe::Outcome,
     plan::Plan,
-    rule::{Disclosure, Rule},
+    rule::Disclosure,
 };
 
 /// Why a request is not admitted.
@@ -84,9 +84,9 @@ impl Refused {
     }
 
     /// Returns the refusal by an enforced rule, whose key is not blocked.
-    pub(crate) fn by(rule: &Rule, plan: &Plan, decision: &Decision, cost: Cost) -> Self {
-        let decided = PolicyDecision::of(rule, plan, decision, cost);
-        Self::new(plan.clone(), Reason::Quota(std::iter::once(decided).collect()))
+    pub(crate) fn by(decided: Decided<'_>) -> Self {
+        let decisions = iter::once(PolicyDecision::of(decided)).collect();
+        Self::new(decided.plan.clone(), Reason::Quota(decisions))
     }
 
     /// Returns the refusal by these decisions, `None` if there are none.

@@ -21,7 +21,7 @@ use crate::{
     key::Head,
     request::{
         common::Common,
-        gate::{After, Deciding, Gate, Respond, Verdict, decide_at_once},
+        gate::{After, Deciding, Gate, Respond, Verdict, at_once},
     },
 };
 
@@ -76,7 +76,7 @@ impl Gate for InFlightGate {
     type After = Holding;
 
     fn decide_now(&self, head: Head<'_>) -> Option<Verdict<Holding>> {
-        if self.is_immediate { decide_at_once(decide(&self.config, head)) } else { None }
+        if self.is_immediate { at_once(decide(&self.config, head)) } else { None }
     }
 
     fn decide(&self, parts: Parts) -> Deciding<Holding> {

@@ -3,14 +3,12 @@
 use std::iter;
 
 use http::{Extensions, Response};
-use limiter_core::{Cost, Decision};
 
 use super::{common::Common, decide::Ask, gate};
 use crate::{
     answer::{Headers, ResponseFields, insert, is_of_layer, watch},
-    decisions::{Decisions, PolicyDecision, Reported, is_public},
+    decisions::{Decided, Decisions, PolicyDecision},
     head::ResponseHead,
-    plan::Plan,
     rule::Rule,
     settle::Charge,
 };
@@ -21,9 +19,9 @@ use crate::{
 pub struct After {
     fields: Option<ResponseFields>,
     /// For handlers and outer layers, if they see them, and for the fields after a settlement.
-    decisions: Option<Box<Decisions>>,
+    decisions: Option<Decisions>,
     shows_decisions: bool,
-    /// Both in boxes, because most layers have nothing but fields, and this is moved with each request.
+    /// In a box, because most layers have nothing but fields, and this is moved with each request.
     settling: Option<Box<Settling>>,
 }
 
@@ -47,8 +45,8 @@ impl After {
         let has_waited = asks.iter().any(|ask| ask.waited.is_some());
         let settles = asks.iter().any(|ask| ask.rule.settings.settles());
         let has_charge = is_chargeable || has_waited || settles;
-        let decisions = (shows_decisions || has_charge)
-            .then(|| Box::new(asks.iter().filter_map(Ask::decided).collect()));
+        let decisions =
+            (shows_decisions || has_charge).then(|| asks.iter().filter_map(Ask::decided).collect());
         let settling = has_charge.then(|| {
             let keeps_charges = is_chargeable || has_waited;
             let charges = asks.into_iter().filter_map(|ask| ask.charged(keeps_charges));
@@ -58,22 +56,15 @@ impl After {
         Self { fields, decisions, shows_decisions, settling }
     }
 
-    /// Returns the same for an admission by the only rule, with copies of plan and decision only if handlers read them.
-    pub(super) fn plain(
+    /// Returns the same for an admission on the fast path, with copies of plans and decisions only if handlers read them.
+    pub(super) fn plain<'d>(
         config: &Common<Rule>,
-        rule: &Rule,
-        plan: &Plan,
-        decision: &Decision,
-        cost: Cost,
+        decided: impl Iterator<Item = Decided<'d>> + Clone,
     ) -> Self {
         let shows_decisions = config.has_decisions;
-        let reported = Reported { plan, decision, cost, charged: cost.get() };
-        let is_public = is_public(rule.spec().disclosure, false, decision);
-        let fields =
-            config.answers.headers.fields(is_public.then_some(reported).into_iter(), iter::empty());
-        let decisions = shows_decisions.then(|| {
-            Box::new(iter::once(PolicyDecision::of(rule, plan, decision, cost)).collect())
-        });
+        let reported = decided.clone().filter_map(Decided::reported);
+        let fields = config.answers.headers.fields(reported, iter::empty());
+        let decisions = shows_decisions.then(|| decided.map(PolicyDecision::of).collect());
         Self { fields, decisions, shows_decisions, settling: None }
     }
 
@@ -94,7 +85,7 @@ impl After {
             }
         }
         if let Some(decisions) = self.decisions.take().filter(|_| self.shows_decisions) {
-            insert(*decisions, response.extensions_mut());
+            insert(decisions, response.extensions_mut());
         }
         if let Some(fields) = self.fields.take() {
             fields.append_to(response.headers_mut(), is_of_layer);

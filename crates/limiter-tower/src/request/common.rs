@@ -7,6 +7,7 @@ use http::Response;
 
 use crate::{
     answer::{Answers, Refused, insert},
+    decisions::Decided,
     key::Head,
     observe::Outcome,
     rule::{Flag, LayerRule, ObserveFn},
@@ -59,6 +60,14 @@ impl<R: LayerRule> Common<R> {
             insert(decisions.clone(), response.extensions_mut());
         }
         response
+    }
+
+    /// Returns the response to a request that an enforced rule refuses, whose key is not blocked.
+    pub(crate) fn refuse_by(&self, refusing: Decided<'_>, head: Head<'_>) -> Response<Bytes> {
+        match self.has_decisions {
+            true => self.refuse(&Refused::by(refusing), head),
+            false => self.answers.refuse_by(refusing, head),
+        }
     }
 
     /// Sets the observer of all rules.

@@ -10,7 +10,7 @@ use limiter_core::{Decision, Source};
 use super::decide::{Ask, Question, refund};
 use crate::{
     answer::{Reason, Refused},
-    decisions::{PolicyDecision, Reported, is_public},
+    decisions::{Decided, PolicyDecision, Reported, is_public},
     key::Head,
     observe::{Event, Outcome, log},
     plan::Plan,
@@ -110,7 +110,8 @@ impl Ask<'_> {
     /// Returns the decision, `None` if the store failed.
     pub(crate) fn decided(&self) -> Option<PolicyDecision> {
         let decision = self.answer.as_ref()?.as_ref().ok()?;
-        let decided = PolicyDecision::of(self.rule, &self.plan, decision, self.cost);
+        let Self { rule, plan, cost, .. } = self;
+        let decided = PolicyDecision::of(Decided { rule, plan, decision, cost: *cost });
         let is_asked_only = self.rule.settings.charge_after.is_some();
         Some(PolicyDecision {
             charged: if is_asked_only { 0 } else { decided.charged },

@@ -196,6 +196,11 @@ impl<'k> Question<'k> {
         Self { asks, may_refund: true, asked_at, elapsed: None }
     }
 
+    /// Returns a question with its answers, which charged nothing.
+    pub(super) const fn answered(asks: Vec<Ask<'k>>, elapsed: Option<Duration>) -> Self {
+        Self { asks, may_refund: false, asked_at: None, elapsed }
+    }
+
     /// Asks the rules, and returns their answers if they admit the request. Reports what each did.
     ///
     /// # Errors

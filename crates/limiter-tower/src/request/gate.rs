@@ -23,11 +23,10 @@ pub enum Verdict<A> {
 /// A decision that is not known at once. It owns the request's head while it borrows it for the rules.
 pub(crate) type Deciding<A> = Pin<Box<dyn Future<Output = (Parts, Verdict<A>)> + Send>>;
 
-/// Returns the verdict of limiters that are all in memory, which is there at the first poll: without a box
-/// for the future.
-pub(crate) fn decide_at_once<A>(deciding: impl Future<Output = Verdict<A>>) -> Option<Verdict<A>> {
-    match pin!(deciding).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(verdict) => Some(verdict),
+/// Returns what limiters in memory answer, which is there at the first poll: without a box for the future.
+pub(crate) fn at_once<T>(asking: impl Future<Output = T>) -> Option<T> {
+    match pin!(asking).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer),
         Poll::Pending => None,
     }
 }

@@ -10,17 +10,16 @@ use super::{
     after::After,
     body::FromRefusal,
     common::Common,
-    conclude::spread,
     decide::Question,
-    gate::{Deciding, Gate, Respond, Verdict, decide_at_once},
+    fast::Fast,
+    gate::{Deciding, Gate, Respond, Verdict, at_once},
 };
-use crate::{answer::Refused, key::Head, plan::Plan, rule::Rule};
+use crate::{key::Head, rule::Rule};
 
 /// All that the services of a layer share.
 pub(super) struct Config {
     pub(super) common: Common<Rule>,
-    /// The plan of the only rule, if nothing follows from its decision but fields, decisions in the extensions or a refusal.
-    fast: Option<Plan>,
+    fast: Option<Fast>,
     /// Whether all rules decide at the first poll.
     is_immediate: bool,
 }
@@ -41,13 +40,8 @@ pub struct AnyBody;
 
 impl<M> Rates<M> {
     pub(super) fn new(common: &Common<Rule>) -> Self {
-        let Common { rules, skip, is_chargeable, .. } = common;
-        let fast = match &**rules {
-            [rule] if skip.is_none() && !is_chargeable => rule.fast_plan().cloned(),
-            _ => None,
-        };
-        let is_immediate = rules.iter().all(Rule::is_immediate);
-        let config = Config { common: common.clone(), fast, is_immediate };
+        let is_immediate = common.rules.iter().all(Rule::is_immediate);
+        let config = Config { common: common.clone(), fast: Fast::of(common), is_immediate };
         Self { config: Arc::new(config), body: PhantomData }
     }
 }
@@ -70,30 +64,10 @@ impl<M> Gate for Rates<M> {
     #[inline]
     fn decide_now(&self, head: Head<'_>) -> Option<Verdict<After>> {
         let config = &self.config;
-        let checked = match (&config.fast, &*config.common.rules) {
-            (Some(plan), [rule, ..]) => {
-                rule.check_fast(plan, head).map(|checked| (rule, plan, checked))
-            }
-            _ => None,
-        };
-        let Some((rule, plan, (decision, cost))) = checked else {
-            return if config.is_immediate { decide_at_once(config.decide(head)) } else { None };
-        };
-        if decision.is_admitted() {
-            return Some(Verdict::Forward(After::plain(
-                &config.common,
-                rule,
-                plan,
-                &decision,
-                cost,
-            )));
+        match config.fast.as_ref().and_then(|fast| fast.decide(&config.common, head)) {
+            None if config.is_immediate => at_once(config.decide(head)),
+            decided => decided,
         }
-        if config.common.has_decisions {
-            let refused = Refused::by(rule, plan, &spread(decision), cost);
-            return Some(Verdict::Answer(config.common.refuse(&refused, head)));
-        }
-        let answered = config.common.answers.refuse_by(rule, plan, &spread(decision), cost, head);
-        Some(Verdict::Answer(answered))
     }
 
     fn decide(&self, parts: Parts) -> Deciding<After> {

@@ -1,0 +1,85 @@
+//! The fast path: rules in memory whose decision is all that there is to them.
+
+use std::{borrow::Cow, iter, time::Instant};
+
+use limiter_core::{Decision, Demand};
+use smallvec::SmallVec;
+
+use super::{
+    after::After,
+    common::Common,
+    conclude::spread,
+    decide::{Ask, Question},
+    gate::{Verdict, at_once},
+};
+use crate::{decisions::Decided, key::Head, observe::Outcome, plan::Plan, rule::Rule};
+
+/// The plans of all rules, as they were configured.
+pub(super) struct Fast(Box<[Plan]>);
+
+impl Fast {
+    /// Returns the fast path of a layer, `None` if one of its rules has none.
+    pub(super) fn of(common: &Common<Rule>) -> Option<Self> {
+        if common.skip.is_some() || common.is_chargeable {
+            return None;
+        }
+        common.rules.iter().map(|rule| rule.fast_plan().cloned()).collect::<Option<_>>().map(Self)
+    }
+
+    /// Decides on a request. `None` if a rule was changed since, or has no key for the request: nothing is charged then.
+    #[inline]
+    pub(super) fn decide(&self, common: &Common<Rule>, head: Head<'_>) -> Option<Verdict<After>> {
+        let Self(plans) = self;
+        if common.rules.iter().any(|rule| rule.spec().live.was_changed.get()) {
+            return None;
+        }
+        let ([plan], [rule]) = (&**plans, &*common.rules) else {
+            return decide_together(plans, common, head);
+        };
+        let (decision, cost) = rule.check_fast(plan, head)?;
+        let decided = |decision| Decided { rule, plan, decision, cost };
+        Some(match decision.is_admitted() {
+            true => Verdict::Forward(After::plain(common, iter::once(decided(&decision)))),
+            false => Verdict::Answer(common.refuse_by(decided(&spread(decision)), head)),
+        })
+    }
+}
+
+/// Decides on a request by several rules.
+fn decide_together(
+    plans: &[Plan],
+    common: &Common<Rule>,
+    head: Head<'_>,
+) -> Option<Verdict<After>> {
+    let rules = || common.rules.iter().zip(plans);
+    let demands = rules().map(|(rule, plan)| {
+        let key = rule.spec().key.key(head).ok()?;
+        Some(Demand::new(plan.limiter(), key, rule.cost_of(head)).without_receipt())
+    });
+    let demands: SmallVec<[Demand<'_>; 4]> = demands.collect::<Option<_>>()?;
+    let is_observed = common.rules.iter().any(|rule| rule.spec().is_observed());
+    let asked_at = is_observed.then(Instant::now);
+    let joint = at_once(limiter_core::decide(&demands))?.ok()?;
+    let elapsed = asked_at.map(|asked_at| asked_at.elapsed());
+    let decisions: SmallVec<[Decision; 4]> =
+        (0..joint.len()).filter_map(|place| joint.decision(place)).collect();
+    let asked = || rules().zip(&demands).zip(&decisions);
+    if joint.is_admitted() {
+        let decided = asked().map(|(((rule, plan), demand), decision)| {
+            let cost = demand.cost();
+            Decided { rule, plan, decision, cost }
+        });
+        if is_observed {
+            for (decided, demand) in decided.clone().zip(&demands) {
+                decided.report(Outcome::Allowed, demand.key(), elapsed, head);
+            }
+        }
+        return Some(Verdict::Forward(After::plain(common, decided)));
+    }
+    let asks = asked().map(|(((rule, plan), demand), decision)| Ask {
+        answer: Some(Ok(*decision)),
+        ..Ask::new(rule, Cow::Borrowed(plan), demand.key().clone(), demand.cost())
+    });
+    let refusal = at_once(Question::answered(asks.collect(), elapsed).conclude(head))?;
+    refusal.err().map(|refused| Verdict::Answer(common.refuse(&refused, head)))
+}
