@@ -28,7 +28,7 @@ pub enum Algorithm {
     /// A counter that starts anew with each window; windows open at multiples of their length since
     /// the Unix epoch.
     AlignedWindow,
-    /// Two windows' counters, the older of which fades.
+    /// The counters of two windows. The older one fades.
     SlidingCounter,
     /// A counter a slot of the window.
     SubWindows(Slots),

@@ -170,7 +170,7 @@ impl Block {
         Ok((shorter, longest))
     }
 
-    /// Returns the policy of levels, of which so many can be kept.
+    /// Returns the policy of levels, which keeps up to `levels` of them.
     fn levels(&self, name: &str, levels: usize) -> Result<Policy, Error> {
         let longest = self.longest.unwrap_or(self.lasting);
         let forget_after = match self.forget_after {

@@ -73,7 +73,7 @@ pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     }
 }
 
-/// Decides on demands of which no two are for one key of one limiter under one policy.
+/// Decides on demands that all differ in key, limiter or policy.
 fn decide_distinct(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     let [first, others @ ..] = demands else {
         return LimiterFuture::ready(Ok(JointDecision::default()));
@@ -85,8 +85,7 @@ fn decide_distinct(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     together.unwrap_or_else(|| in_turn(demands, false))
 }
 
-/// Demands of which no two are for one key of one limiter under one policy, and the place of each of the caller's demands
-/// among them.
+/// Demands that all differ in key, limiter or policy, and the place of each of the caller's demands among them.
 struct Merged<'a> {
     demands: Vec<Demand<'a>>,
     places: Vec<usize>,

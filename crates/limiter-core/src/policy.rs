@@ -224,7 +224,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Returns a policy of these limits, of which two may be the same.
+    /// Returns a policy of these limits. Two of them may be the same.
     fn checked(name: &str, mut limits: Vec<Limit>) -> Result<Self, Error> {
         validate_name("policy", name)?;
         if limits.is_empty() || limits.len() > Self::MAX_LIMITS {

@@ -27,7 +27,7 @@ impl Slots {
     /// The most slots.
     pub const MAX: u32 = 10_000;
 
-    /// Returns `number` slots of which `number + 1` count: the present one, which is partial, and
+    /// Returns a window of `number` slots in which `number + 1` count: the present one, which is partial, and
     /// `number` before it. No trailing window admits more than the quota's permits.
     ///
     /// # Panics
@@ -41,7 +41,7 @@ impl Slots {
         Self { number, loose: false, paced: false }
     }
 
-    /// Returns `number` slots of which `number` count, the present one included.
+    /// Returns a window of `number` slots in which `number` count, the present one included.
     ///
     /// Permits recover one slot earlier than in a strict window, so a trailing window can admit
     /// up to twice the quota's permits.

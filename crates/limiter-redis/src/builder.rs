@@ -1,4 +1,4 @@
-//! The settings of a limiter, all of which are fixed before it exists.
+//! The settings of a limiter, which are fixed before it exists.
 
 use std::{fmt::Debug, ops::RangeInclusive, sync::Arc, time::Duration};
 

@@ -20,7 +20,7 @@ use crate::{
     scripts::Plan,
 };
 
-/// The settings of a limiter, all of which are fixed before it exists.
+/// The settings of a limiter, which are fixed before it exists.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) prefix: String,
@@ -123,7 +123,7 @@ pub(crate) struct Plans {
     lists: Mutex<HashSet<Bytes>>,
 }
 
-/// Unused ones are removed when there are as many as this, and twice those that remained.
+/// Unused ones are removed when there are this many, and then whenever their number has doubled.
 const FIRST_SWEEP: usize = 64;
 
 /// How many logs are known. With more, a reset is of the first ones.

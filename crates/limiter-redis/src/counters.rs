@@ -78,7 +78,7 @@ counters! {
     refunds_failed,
     /// Leases that the store granted.
     leases,
-    /// Permits of these leases: as many as `leased`, `lease_unused` and `lease_returned` together, and those of
+    /// Permits of these leases: the sum of `leased`, `lease_unused` and `lease_returned`, and of the permits of
     /// leases that have not ended.
     lease_permits,
     /// Permits that were spent, of leases that have ended. Their checks were counted in `admitted` at once.

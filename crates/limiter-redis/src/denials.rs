@@ -77,7 +77,7 @@ impl Denials {
     /// Longer keys are not cached, so that memory is bounded. The store's keys are shorter.
     const MAX_KEY: usize = 512;
 
-    /// How many denials a line has, all of which are compared. With half as many, an idle limiter takes
+    /// How many denials a line has. All are compared. With half of them, an idle limiter takes
     /// 30 KiB more.
     const SLOTS: usize = 16;
 

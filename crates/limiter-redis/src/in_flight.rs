@@ -45,9 +45,9 @@ use crate::{
 /// other to each node; in a cluster a call has one key.
 ///
 /// A permit is [lost](limiter_core::InFlightPermit::is_lost) if the store can't be reached for two thirds of the
-/// expiry, or if the process was stopped for nearly all of it, because another request may then have its place. Requests whose permits are not
-/// lost are at most as many as the limit, whatever is delayed or stopped. If the server loses its data, they are up to
-/// twice as many, once, until the permits are renewed.
+/// expiry, or if the process was stopped for nearly all of it, because another request may then have its place. No more
+/// requests than the limit hold permits that are not lost, whatever is delayed or stopped. If the server loses its data,
+/// up to twice the limit do, once, until the permits are renewed.
 ///
 /// ```no_run
 /// use limiter_redis::RedisInFlight;

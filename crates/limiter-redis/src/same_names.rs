@@ -48,7 +48,7 @@ pub(crate) fn note(store: &str, context: &Arc<Context>) {
             None => _ = limiters.by_state.insert(state, (place, Arc::downgrade(context))),
         }
     }
-    // Before the other one, of which this may then be the last reference.
+    // Before the other one, because this may be the last reference to it.
     drop(limiters);
     if let Some(other) = other {
         let (others, quotas) = (quotas(&other.policy), quotas(policy));

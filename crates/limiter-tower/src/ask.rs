@@ -71,7 +71,7 @@ impl Rule {
     /// # async fn example() -> Result<(), Refused> {
     /// let limiter = MemoryLimiter::new(Policy::gcra("tokens", Quota::per_minute(10_000)));
     /// let rule = Rule::new(limiter, FixedKey::new("all"));
-    /// // As many as most answers have.
+    /// // Enough for most answers.
     /// let admission = rule.check("alice").cost(Cost::of(1_000)).await?;
     /// // The answer had 1,200: the difference is charged.
     /// admission.keep(1_200);

@@ -177,8 +177,8 @@ impl LimitFields {
     /// Returns the time of a member in seconds, or `None` if the cost can never be admitted.
     ///
     /// If the same cost would be refused now, it is the wait until it is admitted. Otherwise, where
-    /// permits recover one by one, it is the time in which the quota recovers as many as remain; else
-    /// it is the time until all have recovered.
+    /// permits recover one by one, it is the time in which the quota recovers the number that remains;
+    /// else it is the time until all have recovered.
     fn effective_window(&self, decision: &Decision, cost: u64) -> Option<u64> {
         if !decision.is_admitted() {
             return decision.retry_after().map(whole_seconds);

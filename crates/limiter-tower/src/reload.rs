@@ -6,7 +6,7 @@ use limiter_core::{Error, ErrorKind, Policy};
 
 use crate::{plan::Plans, rule::Rule};
 
-/// New policies for rules and plans, all of which are checked before one is applied: for a file that is read again.
+/// New policies for rules and plans. All are checked before one is applied: for a file that is read again.
 ///
 /// ```
 /// use limiter_core::{MemoryLimiter, Policy, Quota};

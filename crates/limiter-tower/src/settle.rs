@@ -27,7 +27,7 @@ use crate::{
 /// ```
 /// use limiter_tower::{Rule, settle::Charge};
 ///
-/// /// The request was charged 1,000 tokens, as many as most completions have.
+/// /// The request was charged 1,000 tokens, which is enough for most completions.
 /// fn completed(charge: &Charge, tokens: &Rule, used: u64) {
 ///     charge.keep(tokens, used);
 /// }

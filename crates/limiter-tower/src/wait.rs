@@ -75,8 +75,8 @@ impl Wait {
         Self { per_key, ..self }
     }
 
-    /// Sets how many requests may wait in total, in this process: several times as many as for one key, because a key
-    /// gets no place once it has half as many as are free. So a few keys can't take all.
+    /// Sets how many requests may wait in total, in this process. Choose several times the number for one key: a key gets
+    /// no further place once it holds half as many places as are free, so that a few keys can't take them all.
     #[must_use]
     pub fn total(self, waiters: usize) -> Self {
         Self { total: waiters, ..self }
@@ -94,7 +94,7 @@ impl Wait {
         waiters.free_until(now);
         let digest = waiters.digests.of(&Key::tuple([rule.into(), key.into()]));
         let of_key = waiters.by_key.get(&digest).copied().unwrap_or(0);
-        // A key has at most half as many places as are free, so that a few keys can't take them all.
+        // One key can't fill the queue: see `total`.
         let free = self.total.saturating_sub(waiters.total);
         if of_key >= self.per_key.min(free.div_ceil(2)) {
             return None;

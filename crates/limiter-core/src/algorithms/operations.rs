@@ -144,8 +144,8 @@ impl<'s, 'a> KeyStates<'s, 'a> {
         if first.is_zero() {
             return Some(first);
         }
-        // The slots of a paced limit, of which there is at most one, may miss the longest wait. What the others admit,
-        // they admit from then on.
+        // At most one limit is paced, and its slots may miss the longest wait. What the others admit, they admit from
+        // then on.
         Some(first.saturating_add(longest_from(first)?))
     }
 

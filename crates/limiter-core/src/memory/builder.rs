@@ -91,8 +91,8 @@ impl<C: Clock + 'static> Builder<C> {
     /// Sets how many entries of logs and sub-windows there may be for each key of the capacity, of
     /// 16 bytes each. The default is 16.
     ///
-    /// Half of them, up to 8, are each key's own. All keys share the others, of which there are at least as many as one
-    /// key needs. When these are used up, and no recovered key has any, a key's entries are merged to later dates, the
+    /// Half of them, up to 8, are each key's own. All keys share the others: at least enough for one
+    /// key. When these are used up, and no recovered key has any, a key's entries are merged to later dates, the
     /// old ones more than the new ones. So its permits come back later, never earlier.
     pub fn entries_per_key(self, entries: usize) -> Self {
         Self { room: Room { entries_per_key: entries, ..self.room }, ..self }

@@ -94,7 +94,7 @@ impl Table {
         reserved
     }
 
-    /// Counts the entries of a state of which so many were counted before.
+    /// Counts the entries of a state. `before` of them were counted before.
     pub(super) fn settle(&self, before: usize, state: &State) {
         let after = state.entries(self.own);
         if after != before {

@@ -28,7 +28,7 @@ pub(super) fn identity(limit: &Limit, limiter: &str) -> String {
     format!("{name}{separator}{family}.{span}{slot}{horizon}")
 }
 
-/// Nanoseconds in the largest unit, from seconds on down, of which they are a whole number.
+/// Nanoseconds, written as a whole number of the largest unit that allows it: seconds or smaller.
 struct Text(u64);
 
 impl fmt::Display for Text {

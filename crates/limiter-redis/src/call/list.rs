@@ -233,7 +233,7 @@ fn admitted(
     marks.is_empty().then_some(replies)
 }
 
-/// Reads a refusal: the waits of all limits, of which at least one is not zero.
+/// Reads a refusal: the waits of all limits. At least one is not zero.
 fn refused(all: Vec<Vec<Usage>>, mut waits: &[i64]) -> Option<Vec<CheckReply>> {
     let mut replies = Vec::with_capacity(all.len());
     for usages in all {

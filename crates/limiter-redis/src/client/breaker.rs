@@ -140,7 +140,7 @@ impl Breaker {
         Some(Change::Opened)
     }
 
-    /// Notes that a call failed of which it is not known since when: it was not sent, or another server redirected it. It
+    /// Notes that a call failed that has no start to count from: it was not sent, or another server redirected it. It
     /// counts from now on.
     pub(crate) fn failed_now(&self, now: Timestamp) -> Option<Change> {
         self.failed(self.pass_always(now), now)

@@ -20,7 +20,7 @@ use tokio::{
     time,
 };
 
-/// The size of a thread's stack, of which the system provides the pages in use.
+/// The size of a thread's stack. The system provides only the pages in use.
 ///
 /// `fred`'s decoder (`redis-protocol` 6.0.0, `d_parse_frame`) calls itself for each level of a nested reply,
 /// without a bound, and a stack that is too small ends the process. This one holds 24,000 levels in a build

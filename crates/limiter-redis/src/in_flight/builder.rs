@@ -1,4 +1,4 @@
-//! The settings of a limiter of requests in flight, all of which but its limit are fixed before it exists.
+//! The settings of a limiter of requests in flight, which, but for its limit, are fixed before it exists.
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 

@@ -62,7 +62,7 @@ impl<C: ScriptClient> Shared<C> {
             group.into_iter().partition(|waiting| now >= waiting.leave.until);
         let not_lost = over.iter().filter(|waiting| !waiting.leave.is_lost);
         if let Some(Waiting { leave, .. }) = not_lost.clone().next() {
-            // There are at most as many as fit in a call.
+            // They fit in one call.
             let kind = EventKind::ReleaseFailed(not_lost.count() as u64, reported(&error));
             self.report(kind, &leave.key);
         }

@@ -132,7 +132,7 @@ impl Expiry {
         (self.0 / 30).min(Self::LONGEST_CALL)
     }
 
-    /// Returns until when the server may count a permit of which the last request was sent at `attempted`.
+    /// Returns until when the server may count a permit whose last request was sent at `attempted`.
     pub(crate) fn forgotten(self, attempted: Timestamp) -> Timestamp {
         attempted.saturating_add(self.0 + Self::LONGEST_CALL)
     }

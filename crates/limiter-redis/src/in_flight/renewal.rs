@@ -104,7 +104,7 @@ impl<C: ScriptClient> Group<C> {
     /// Renews the permits as soon as there is room for their call. Those that fail are renewed again after a pause, and no
     /// others wait for them.
     async fn renew(mut self, room: Arc<Semaphore>) {
-        // At most as many as a call may have.
+        // No more than a call may have.
         let permits = u32::try_from(self.permits.len()).unwrap_or(u32::MAX);
         let place = room.acquire_many(permits).await;
         let pause = self.attempt().await;
@@ -116,7 +116,7 @@ impl<C: ScriptClient> Group<C> {
         self.shared.renew_on_node(mem::take(&mut self.permits), &room);
     }
 
-    /// Sends a call, and keeps the permits of which it does not show what became. Returns when to renew these again, if
+    /// Sends a call, and keeps the permits whose state its reply does not show. Returns when to renew these again, if
     /// there are any.
     async fn attempt(&mut self) -> Option<Duration> {
         let shared = &self.shared;

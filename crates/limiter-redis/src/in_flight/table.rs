@@ -137,8 +137,8 @@ impl Table {
 
     /// Returns what follows from the time, and when to call this again, or `None` if no permit is left.
     ///
-    /// Permits are renewed once a third of the expiry has passed since their last request that succeeded. Then those are
-    /// renewed as well of which a sixth has passed, because they would be too old before the next moment: so moments are
+    /// Permits are renewed once a third of the expiry has passed since their last request that succeeded. Those for which a
+    /// sixth has passed are then renewed as well, because they would be too old before the next moment: so moments are
     /// rare, and a permit outlasts an outage of two thirds of the expiry.
     pub(crate) fn advance(&self, now: Timestamp) -> (Changes, Option<Timestamp>) {
         let (mut inner, mut changes) = (self.lock(), Changes::default());

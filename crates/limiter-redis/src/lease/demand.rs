@@ -25,7 +25,7 @@ pub(super) struct Ask {
     pub(super) at: Timestamp,
 }
 
-/// How often the keys were checked of which nothing is leased. A fixed number of places has one key each, and forgets it
+/// How often keys without a lease were checked. A fixed number of places has one key each, and forgets it
 /// for another one. So a flood of fresh keys may delay that a key is leased, and takes no memory.
 pub(super) struct Recent(Box<[AtomicU64]>);
 
@@ -105,7 +105,7 @@ pub(super) struct Demand {
 impl Demand {
     /// Returns the demand of a key that was checked [`BUSY`] times in a while that ends now.
     ///
-    /// A round trip may take a quarter of the `length` of a lease, of which too little would be left else; and a quarter
+    /// A round trip may take a quarter of the `length` of a lease, or too little of it would be left; and a quarter
     /// of the deadline, because a caller waits for two if a request was sent just before it came.
     pub(super) fn new(
         (length, deadline): (Duration, Duration),
@@ -142,7 +142,7 @@ impl Demand {
         now.saturating_since(self.asked) > self.length
     }
 
-    /// Returns how many permits to ask for of which so many are `left`: those that the present pace needs in a 16th of a
+    /// Returns how many permits to ask for while so many are `left`: those that the present pace needs in a 16th of a
     /// lease, or an eighth after refusals, or in four round trips; or [`LEAST`], but not more than in half of a lease, and
     /// at most twice as many as before.
     ///
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(busy, Some(Duration::from_millis(7)));
     }
 
-    /// Returns the demand of a key that was checked once in a millisecond, and of which a lease was asked for.
+    /// Returns the demand of a key that was checked once in a millisecond, and for which a lease was requested.
     fn demand(trip: u64) -> Demand {
         let deadline = Duration::from_secs(1);
         let mut demand = Demand::new((LENGTH, deadline), Duration::from_millis(8), at(8));

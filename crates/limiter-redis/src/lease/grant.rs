@@ -84,7 +84,7 @@ impl Grant {
         (left != CLOSED).then_some(left)
     }
 
-    /// Ends the lease and counts its permits, of which none goes back.
+    /// Ends the lease and counts its permits. None goes back.
     pub(super) fn forfeit(&self, tally: &Tally) {
         if let Some(unused) = self.close() {
             tally.leased.add_many(self.permits - unused);

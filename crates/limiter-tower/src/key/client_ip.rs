@@ -144,8 +144,8 @@ impl ClientIp {
         Self::reading(Field::Forwarded, trusted)
     }
 
-    /// Returns the extractor for a program behind `number` proxies in a row, each of which appends
-    /// the address of its peer to `X-Forwarded-For`.
+    /// Returns the extractor for a program behind `number` proxies in a row. Each appends the address
+    /// of its peer to `X-Forwarded-For`.
     ///
     /// It is for proxies whose addresses are not all known: only the last one has to be in `trusted`.
     /// The client is the entry `number` from the right, over all field lines; 1 is the rightmost. If

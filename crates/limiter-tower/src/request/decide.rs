@@ -45,8 +45,8 @@ pub(super) fn check_demands<'r>(rules: impl Iterator<Item = &'r Rule>) -> Result
         0..=MAX_DEMANDS => Ok(()),
         demands => {
             let fault = format!(
-                "the rules for a request have {demands} demands, of which a rule with a block has three: at most \
-                 {MAX_DEMANDS} are possible; divide them among two layers"
+                "the rules for a request have {demands} demands, and at most {MAX_DEMANDS} are possible (a rule with a block \
+                 has three); divide them among two layers"
             );
             Err(Error::new(ErrorKind::InvalidSetting, fault))
         }
@@ -144,8 +144,8 @@ impl<'k> Ask<'k> {
         Demand::only_ask(self.plan.limiter(), &self.key, self.cost)
     }
 
-    /// Refuses the request for a time, because the key is blocked. It is reported as a refusal by the rule, of which no
-    /// permits are left.
+    /// Refuses the request for a time, because the key is blocked. It is reported as a refusal by the rule, with no
+    /// permits left.
     pub(super) fn set_blocked(&mut self, wait: Duration) {
         let own = self.answer.take().and_then(Result::ok);
         let wait = match own {

@@ -23,7 +23,7 @@ pub(crate) struct Live {
     pub(crate) missing_key_logged: Flag,
     /// Whether a configuration error of the limiter was logged.
     pub(crate) misconfiguration_logged: Flag,
-    /// Whether the mode, the plan, or a layer's switch was ever set: a rule of which that is not so has a fast path.
+    /// Whether the mode, the plan, or a layer's switch was ever set. Until then the rule may have a fast path.
     pub(crate) was_changed: Flag,
     #[cfg(feature = "metrics")]
     pub(crate) metrics: crate::observe::metrics::Metrics,

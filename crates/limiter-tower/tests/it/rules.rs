@@ -118,7 +118,7 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
         (vec![], "the layer has no rules"),
         (
             many(17),
-            "the rules for a request have 17 demands, of which a rule with a block has three",
+            "the rules for a request have 17 demands, and at most 16 are possible (a rule with a block has three)",
         ),
         (vec![waiting("a"), named("b"), waiting("c")], "2 of the layer's rules wait"),
         (

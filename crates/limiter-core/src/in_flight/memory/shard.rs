@@ -267,7 +267,7 @@ impl Counts {
 }
 
 impl Count {
-    /// Takes a permit, of which there must be fewer than the limit.
+    /// Takes a permit. Fewer than the limit must be held.
     fn take(&mut self, limit: u32) -> Grant {
         self.held += 1;
         Grant { generation: self.generation, occupancy: Occupancy::new(self.held, limit) }

@@ -48,7 +48,7 @@ pub(super) struct Forecast {
     pub(super) next: Ticket,
 }
 
-/// The fewest permits that a copy covers, for each of which it may have an entry.
+/// The fewest permits that a copy covers. It may have an entry for each of them.
 const FEWEST_COVERED: u64 = 16;
 
 impl Forecast {
@@ -133,11 +133,11 @@ impl Forecast {
         if policy.salted.len() == 1 {
             return Some(due);
         }
-        // The slots of a paced limit, of which there is at most one, may miss the longest wait.
+        // At most one limit is paced, and its slots may miss the longest wait.
         Some(due.saturating_add(self.wait(policy, due, cost)?))
     }
 
-    /// Computes when a waiter is due of which all before are charged.
+    /// Computes when a waiter is due. All before it are charged.
     pub(super) fn place(&mut self, waiter: &mut Waiter) {
         let due = self.due(&waiter.limits, self.last, waiter.cost);
         // A cost that does not fit any more is refused when it is the first.

@@ -26,7 +26,7 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// Returns the set of `networks`, each of which is an address or an address and a prefix length,
+    /// Returns the set of `networks`. Each is an address, or an address and a prefix length,
     /// such as `"192.0.2.7"`, `"10.0.0.0/8"` or `"2001:db8::/32"`.
     ///
     /// # Errors
