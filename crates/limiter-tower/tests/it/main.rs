@@ -4,6 +4,7 @@
 
 mod abuse;
 mod addresses;
+mod allocations;
 mod answers;
 mod blocks;
 mod bodies;
