@@ -12,7 +12,13 @@ use super::{
     decide::{Ask, Question},
     gate::{Verdict, at_once},
 };
-use crate::{decisions::Decided, key::Head, observe::Outcome, plan::Plan, rule::Rule};
+use crate::{
+    decisions::Decided,
+    key::{Head, MissingKey},
+    observe::Outcome,
+    plan::Plan,
+    rule::Rule,
+};
 
 /// The plans of all rules, as they were configured.
 pub(super) struct Fast(Box<[Plan]>);
@@ -51,23 +57,34 @@ fn decide_together(
     common: &Common<Rule>,
     head: Head<'_>,
 ) -> Option<Verdict<After>> {
-    let rules = || common.rules.iter().zip(plans);
-    let demands = rules().map(|(rule, plan)| {
-        let key = rule.spec().key.key(head).ok()?;
-        Some(Demand::new(plan.limiter(), key, rule.cost_of(head)).without_receipt())
-    });
-    let demands: SmallVec<[Demand<'_>; 4]> = demands.collect::<Option<_>>()?;
+    let mut asked = SmallVec::<[(&Rule, &Plan); 4]>::new();
+    let mut demands = SmallVec::<[Demand<'_>; 4]>::new();
+    let mut skipped = SmallVec::<[&Rule; 4]>::new();
+    for (rule, plan) in common.rules.iter().zip(plans) {
+        match rule.spec().key.key(head) {
+            Ok(key) => {
+                let demand = Demand::new(plan.limiter(), key, rule.cost_of(head));
+                demands.push(demand.without_receipt());
+                asked.push((rule, plan));
+            }
+            Err(MissingKey::Skipped) => skipped.push(rule),
+            Err(_) => return None,
+        }
+    }
     let is_observed = common.rules.iter().any(|rule| rule.spec().is_observed());
     let asked_at = is_observed.then(Instant::now);
     let joint = at_once(limiter_core::decide(&demands))?.ok()?;
     let elapsed = asked_at.map(|asked_at| asked_at.elapsed());
-    let decisions: SmallVec<[Decision; 4]> =
-        (0..joint.len()).filter_map(|place| joint.decision(place)).collect();
-    let asked = || rules().zip(&demands).zip(&decisions);
+    let decisions = (0..joint.len()).map(|place| joint.decision(place));
+    let decisions: SmallVec<[Decision; 4]> = decisions.collect::<Option<_>>()?;
+    skipped.iter().for_each(|rule| rule.report_not_asked(Outcome::Bypassed, head));
+    let answers = || asked.iter().zip(&demands).zip(&decisions);
     if joint.is_admitted() {
-        let decided = asked().map(|(((rule, plan), demand), decision)| {
-            let cost = demand.cost();
-            Decided { rule, plan, decision, cost }
+        let decided = answers().map(|((&(rule, plan), demand), decision)| Decided {
+            rule,
+            plan,
+            decision,
+            cost: demand.cost(),
         });
         if is_observed {
             for (decided, demand) in decided.clone().zip(&demands) {
@@ -76,7 +93,7 @@ fn decide_together(
         }
         return Some(Verdict::Forward(After::plain(common, decided)));
     }
-    let asks = asked().map(|(((rule, plan), demand), decision)| Ask {
+    let asks = answers().map(|((&(rule, plan), demand), decision)| Ask {
         answer: Some(Ok(*decision)),
         ..Ask::new(rule, Cow::Borrowed(plan), demand.key().clone(), demand.cost())
     });

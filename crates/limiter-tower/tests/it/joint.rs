@@ -188,3 +188,31 @@ async fn a_shadow_answers_no_request_whatever_happens_to_it() {
         assert!(events.contains(&format!("shadow {}", outcome.name())), "{events:?}");
     }
 }
+
+#[tokio::test]
+async fn rules_that_count_a_request_decide_on_it_beside_those_that_skip_it() {
+    for later in [false, true] {
+        let user = HeaderKey::new(HeaderName::from_static("x-user")).assume_verified().or_skip();
+        let users = Rule::new(limiter(gcra("user", Quota::per_hour(9)), later), user);
+        let hour = |name, permits| for_all(limiter(gcra(name, Quota::per_hour(permits)), later));
+        let (layer, events) = Events::of(layer_of([hour("all", 2), users, hour("site", 9)]));
+        let service = layer.layer(service_fn(hello));
+        let expected = [
+            (None, 200, r#""all";r=1;t=1800, "site";r=8;t=3200"#),
+            (Some("a"), 200, r#""user";r=8;t=3200, "all";r=0;t=1800, "site";r=7;t=2800"#),
+            (None, 429, r#""all";r=0;t=1800"#),
+        ];
+        for (user, status, fields) in expected {
+            let request = match user {
+                Some(user) => with(request(), "x-user", user),
+                None => request(),
+            };
+            let response = send(&service, request).await;
+            assert_eq!(response.status(), status, "later: {later}, user: {user:?}");
+            assert_eq!(header(response.headers(), "ratelimit"), Some(fields), "later: {later}");
+        }
+        assert_eq!(events.of_rule("user"), ["bypassed", "allowed", "bypassed"]);
+        assert_eq!(events.of_rule("all"), ["allowed", "allowed", "denied"]);
+        assert_eq!(events.of_rule("site"), ["allowed", "allowed"]);
+    }
+}
