@@ -1,15 +1,11 @@
 //! Limits that servers announce.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use limiter_client::{Spend, ThrottleLayer};
-use limiter_core::{Policy, Quota};
 use proptest::{collection::vec, prelude::*, sample::select};
-use tokio::time::Instant;
-use tower::Layer;
 
-use crate::server::{Form, Limit, server};
-use crate::{Fields, Log, client, limiter, response, send_all, unlimited};
+use crate::{
+    server::{Form, Limit, server},
+    *,
+};
 
 /// Returns how long a server's clients took for 201 requests, at the pace of what it announced.
 async fn time_for_200(fields: Fields<'_>) -> f64 {
@@ -105,22 +101,6 @@ async fn the_pace_is_what_is_announced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_sent_until_what_is_used_up_recovers() {
-    let log = Log::default();
-    let client = client(&unlimited(), &log, |index| match index {
-        0 => response(
-            200,
-            &[("ratelimit-policy", r#""api";q=10;w=60"#), ("ratelimit", r#""api";r=0;t=17"#)],
-        ),
-        _ => response(200, &[]),
-    });
-    let start = Instant::now();
-    send_all(&client, "a.example", 2).await;
-    let second = log.since(start)[1].as_secs();
-    assert!((17..=18).contains(&second), "{second}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn nothing_is_sent_before_a_reset_in_unix_time() {
     let log = Log::default();
     let (real_start, now) = (std::time::Instant::now(), SystemTime::now());
@@ -135,29 +115,6 @@ async fn nothing_is_sent_before_a_reset_in_unix_time() {
     // Tokio's clock did not move while the server's did.
     let second = log.since(start)[1] + real_start.elapsed();
     assert!(second >= left, "{second:?} of {left:?}");
-}
-
-/// Real time passes while tokio's clock does not move, so a request may be a second early.
-#[tokio::test(start_paused = true)]
-async fn a_reset_is_a_number_of_seconds_or_a_date_by_its_size() {
-    let date = SystemTime::now() + Duration::from_secs(100);
-    let unix = date.duration_since(UNIX_EPOCH).unwrap();
-    for (form, reset) in [
-        ("seconds", "100".to_owned()),
-        ("seconds with a fraction", "100.5".to_owned()),
-        ("Unix seconds", unix.as_secs().to_string()),
-        ("Unix milliseconds", unix.as_millis().to_string()),
-        ("an HTTP date", httpdate::fmt_http_date(date)),
-    ] {
-        let (log, start) = (Log::default(), Instant::now());
-        let client = client(&unlimited().within(Duration::from_secs(1_000)), &log, move |_| {
-            response(200, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", &reset)])
-        });
-        send_all(&client, "a.example", 2).await;
-        let second = log.since(start)[1].as_secs();
-        println!("{form}: the second request after {second} s");
-        assert!((98..=101).contains(&second), "{form}: {second}");
-    }
 }
 
 /// A server that announces its last request for a day, and then nothing, is not left at that pace.
@@ -197,9 +154,7 @@ async fn a_server_of_each_algorithm_refuses_nothing_and_is_used_in_full() {
         for form in [Form::List, Form::Three, Form::X] {
             let log = Log::default();
             let server = server(&Limit::new(policy.clone()), form, &log);
-            let own = limiter(Quota::per_second(500).with_burst(10));
-            let layer =
-                ThrottleLayer::with_limiter(own).unwrap().within(Duration::from_secs(86_400));
+            let layer = throttle(Quota::per_second(500).with_burst(10)).within(86_400 * SECOND);
             let client = layer.queue(5_000).layer(server);
             let start = Instant::now();
             send_all(&client, "a.example", 600).await;
@@ -266,9 +221,9 @@ async fn a_changed_limit_is_followed_at_once() {
     let requests = tokio::spawn(async move { send_all(&client, "a.example", 14_000).await });
     for permits in [1_000, 200, 500, 50, 1_000] {
         limit.set(&policy(permits));
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        sleep(Duration::from_secs(1)).await;
         let (admitted, refused) = (log.count(200), log.count(429));
-        tokio::time::sleep(Duration::from_secs(4)).await;
+        sleep(Duration::from_secs(4)).await;
         let used = (log.count(200) - admitted) as f64 / 4.0 / permits as f64;
         println!("{permits}/s: {refused} refused so far, {used:.2} used");
         assert!(used > 0.95, "{permits}: {used}");

@@ -1,15 +1,6 @@
 //! What a hostile or broken server can do to its client at most.
 
-use std::time::Duration;
-
-use http::Response;
-use limiter_client::ThrottleLayer;
-use limiter_core::Quota;
-use tokio::time::{Instant, sleep};
-
-use crate::{Body, Fields, Log, client, get, limiter, response, send_all, slow_client, unlimited};
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::*;
 
 /// Ten requests are in flight. Each response arrives before the pause by the one before it is over. The next request is
 /// sent when the longest pause has passed since the last one.
@@ -26,10 +17,7 @@ async fn slow_responses_cannot_extend_a_pause_beyond_the_longest_pause() {
         });
         let start = Instant::now();
         get(&client, "a.example").await.unwrap();
-        for _ in 0..10 {
-            let client = client.clone();
-            tokio::spawn(async move { get(&client, "a.example").await });
-        }
+        (0..10).for_each(|_| drop(spawn(&client)));
         sleep(91 * SECOND).await;
         assert_eq!(get(&client, "a.example").await.unwrap(), 200);
         let sent = log.since(start)[11];
@@ -42,7 +30,7 @@ async fn slow_responses_cannot_extend_a_pause_beyond_the_longest_pause() {
 async fn refusals_until_now_slow_a_client_down() {
     let log = Log::default();
     let fields = [("retry-after", "0"), ("ratelimit", r#""api";r=5000;t=3600"#)];
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(100).with_burst(1))).unwrap();
+    let layer = throttle(Quota::per_second(100).with_burst(1));
     let client = client(&layer.within(3_600 * SECOND), &log, move |_| response(429, &fields));
     let start = Instant::now();
     for _ in 0..50 {
@@ -54,19 +42,12 @@ async fn refusals_until_now_slow_a_client_down() {
 /// A field is parsed whole, so a long one is not read.
 #[tokio::test(start_paused = true)]
 async fn fields_of_many_bytes_are_not_read() {
-    let long = |count: usize| -> Response<Body> {
-        let mut response = response(200, &[("ratelimit", r#""api";r=0;t=30"#)]);
+    for (count, waits) in [(10, true), (10_000, false)] {
+        let mut long = response(200, &[("ratelimit", r#""api";r=0;t=30"#)]);
         for index in 0..count {
             let member = format!(r#""{index}";r=1;t=1"#);
-            response.headers_mut().append("ratelimit", member.parse().unwrap());
+            long.headers_mut().append("ratelimit", member.parse().unwrap());
         }
-        response
-    };
-    for (count, waits) in [(10, true), (10_000, false)] {
-        let log = Log::default();
-        let client = client(&unlimited(), &log, move |_| long(count));
-        let start = Instant::now();
-        send_all(&client, "a.example", 2).await;
-        assert_eq!(log.since(start)[1] >= 30 * SECOND, waits, "{count}");
+        assert_eq!(second_after(&unlimited(), long).await >= 30 * SECOND, waits, "{count}");
     }
 }

@@ -1,19 +1,8 @@
 //! Hosts that do not answer.
 
-use std::{error::Error as StdError, fmt, io, time::Duration};
+use std::fmt;
 
-use http::{Request, Response};
-use limiter_client::{NotSent, ThrottleError, ThrottleLayer};
-use limiter_core::Quota;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
-};
-use tower::{Layer, ServiceExt, service_fn};
-
-use crate::{Body, limiter, request_to, unlimited};
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::*;
 
 /// Returns when each of ten requests at once has failed, and its error, if a connection takes so long
 /// to fail.
@@ -55,9 +44,9 @@ async fn a_host_that_is_down_fails_requests_about_as_fast_as_without_the_layer()
 async fn a_request_that_gives_up_has_the_last_error_as_its_source() {
     let down = service_fn(|_: Request<Body>| async {
         let refused = io::Error::other("connection refused");
-        Err::<Response<Body>, tower::BoxError>(Connect(refused).into())
+        Err::<Response<Body>, BoxError>(Connect(refused).into())
     });
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_minute(1))).unwrap().within(SECOND);
+    let layer = throttle(Quota::per_minute(1)).within(SECOND);
     let down = layer.layer(down);
     let error = down.clone().oneshot(request_to("a.example")).await.unwrap_err();
     assert!(matches!(error, ThrottleError::Inner(_)), "{error:?}");

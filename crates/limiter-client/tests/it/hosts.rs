@@ -1,22 +1,11 @@
 //! Many hosts, and hosts that try to take what others need.
 
-use std::{
-    convert::Infallible,
-    future::ready,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{
+    store::{Now, Store},
+    *,
 };
-
-use http::Request;
-use limiter_client::{EventKind, NotSent, Throttle, ThrottleError, ThrottleLayer};
-use limiter_core::{ErrorKind, Policy, Quota};
-use tower::{Layer, ServiceExt, service_fn};
-
-use crate::store::{Now, Store};
-use crate::{Body, Server, get, layer, request_to, response};
 
 const FAST: Quota = Quota::per_second(5_000_000);
 

@@ -1,31 +1,13 @@
 //! Requests in flight to a host.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
-use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use limiter_client::{NotSent, ThrottleError, ThrottleLayer};
-use limiter_core::Quota;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
-};
-use tower::{Layer, ServiceExt, service_fn};
 
-use crate::{Body, limiter, request_to};
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::*;
 
 fn layer(rate: u64) -> ThrottleLayer {
-    ThrottleLayer::with_limiter(limiter(Quota::per_second(rate).with_burst(1))).unwrap()
+    throttle(Quota::per_second(rate).with_burst(1))
 }
 
 /// Forty requests to each of two hosts: at most five at once, each for a second, and ten a second.

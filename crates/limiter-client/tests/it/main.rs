@@ -7,11 +7,10 @@
     reason = "a helper that fails fails its test"
 )]
 
+mod advice;
 mod announced;
-mod cached;
 mod capped;
 mod down;
-mod fields;
 mod hosts;
 mod in_flight;
 mod names;
@@ -28,21 +27,31 @@ mod store;
 
 use std::{
     convert::Infallible,
+    error::Error as StdError,
+    future::{pending, ready},
+    io,
     pin::Pin,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use http::{HeaderValue, Request, Response, header::HeaderName};
-use limiter_client::{Throttle, ThrottleError, ThrottleLayer};
-use limiter_core::{Clock, MemoryLimiter, Policy, Quota, Timer, Timestamp};
+use axum::Router;
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, Uri, header::HOST, header::HeaderName};
+use limiter_client::{EventKind, NotSent, Spend, Throttle, ThrottleError, ThrottleLayer};
+use limiter_core::{Clock, ErrorKind, MemoryLimiter, Policy, Quota, Timer, Timestamp};
 use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
+    net::TcpListener,
+    task::{JoinHandle, JoinSet, yield_now},
+    time::{Instant, sleep, timeout},
 };
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{
+    BoxError, Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, service_fn,
+};
 
-type Body = http_body_util::Full<bytes::Bytes>;
+const SECOND: Duration = Duration::from_secs(1);
+
+type Body = http_body_util::Full<Bytes>;
 
 /// Tokio's clock, which a test pauses: then it jumps to the next moment that a task waits for.
 #[derive(Clone, Copy)]
@@ -77,9 +86,21 @@ fn layer(policy: Policy) -> ThrottleLayer {
     ThrottleLayer::new(policy).unwrap()
 }
 
+/// Returns a layer of this pace, by tokio's clock.
+fn throttle(quota: Quota) -> ThrottleLayer {
+    ThrottleLayer::with_limiter(limiter(quota)).unwrap()
+}
+
 /// A pace that no test reaches.
 fn unlimited() -> ThrottleLayer {
-    ThrottleLayer::with_limiter(limiter(Quota::per_second(100_000))).unwrap()
+    throttle(Quota::per_second(100_000))
+}
+
+/// Returns a layer, and the names of its events.
+fn observed(layer: ThrottleLayer) -> (ThrottleLayer, Arc<Mutex<Vec<&'static str>>>) {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&events);
+    (layer.observe(move |event| seen.lock().unwrap().push(event.kind.name())), events)
 }
 
 /// A server that answers as a closure says, and keeps when it was asked.
@@ -169,6 +190,37 @@ async fn get<S: Server>(
 ) -> Result<u16, ThrottleError<Infallible>> {
     let response = client.clone().oneshot(request_to(host)).await;
     response.map(|response| response.status().as_u16())
+}
+
+/// Sends a request in the background.
+fn spawn<S: Server>(client: &Throttle<S>) -> JoinHandle<Result<u16, ThrottleError<Infallible>>> {
+    let client = client.clone();
+    tokio::spawn(async move { get(&client, "a.example").await })
+}
+
+/// Lets all tasks run as far as they can.
+async fn settle() {
+    for _ in 0..50 {
+        yield_now().await;
+    }
+}
+
+/// A service that answers 200 at once.
+async fn ok(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    Ok(response(200, &[]))
+}
+
+/// Returns when the second of two requests was sent, after this response to the first.
+async fn second_after(layer: &ThrottleLayer, first: Response<Body>) -> Duration {
+    let (log, start) = (Log::default(), Instant::now());
+    let status = first.status().as_u16();
+    let client = client(layer, &log, move |index| match index {
+        0 => first.clone(),
+        _ => response(200, &[]),
+    });
+    assert_eq!(get(&client, "a.example").await.unwrap(), status);
+    assert_eq!(get(&client, "a.example").await.unwrap(), 200);
+    log.since(start)[1]
 }
 
 /// Sends a request and then others from as many tasks, and returns the status of each.

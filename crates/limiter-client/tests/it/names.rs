@@ -1,16 +1,6 @@
 //! The names of hosts.
 
-use std::{
-    convert::Infallible,
-    future::ready,
-    sync::{Arc, Mutex},
-};
-
-use http::{Request, header::HOST};
-use limiter_client::{Policy, Quota};
-use tower::{Layer, ServiceExt, service_fn};
-
-use crate::{Body, layer, response};
+use crate::*;
 
 /// Returns the name of the host that a request is counted for, as events have it.
 async fn name_of(uri: &str, host: Option<&str>) -> String {

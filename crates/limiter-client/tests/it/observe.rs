@@ -1,21 +1,9 @@
 //! Events, metrics, and permits that can't be given back.
 
-use std::{
-    future::{pending, ready},
-    io,
-    sync::{Arc, Mutex},
-    time::Duration,
+use crate::{
+    store::{Now, Store},
+    *,
 };
-
-use http::{Request, Response};
-use limiter_client::{EventKind, ThrottleLayer};
-use limiter_core::Quota;
-use tower::{Layer, Service, ServiceExt, service_fn};
-
-use crate::store::{Now, Store};
-use crate::{Body, request_to, response, unlimited};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Responds to the n-th request in another way.
 fn server(layer: &ThrottleLayer) -> impl Fn() -> Sending + use<> {
@@ -32,9 +20,7 @@ fn server(layer: &ThrottleLayer) -> impl Fn() -> Sending + use<> {
     move || Box::pin(client.clone().oneshot(request_to("a.example")))
 }
 
-type Sending = std::pin::Pin<
-    Box<dyn Future<Output = Result<Response<Body>, limiter_client::ThrottleError<io::Error>>>>,
->;
+type Sending = Pin<Box<dyn Future<Output = Result<Response<Body>, ThrottleError<io::Error>>>>>;
 
 /// Sends four requests: one that is refused, one that waits too long, and one that fails.
 async fn send_four(layer: &ThrottleLayer) {
@@ -42,7 +28,7 @@ async fn send_four(layer: &ThrottleLayer) {
     assert!(get().await.is_ok());
     assert!(get().await.is_ok());
     assert!(get().await.is_err());
-    tokio::time::sleep(30 * SECOND).await;
+    sleep(30 * SECOND).await;
     assert!(get().await.is_err());
 }
 
@@ -130,16 +116,14 @@ impl Service<Request<Body>> for NeverReady {
 
 #[tokio::test(start_paused = true)]
 async fn a_permit_that_cannot_be_given_back_is_reported() {
-    let events = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&events);
     let store = Store::new(Quota::per_second(1));
-    let layer = ThrottleLayer::with_limiter(store.clone()).unwrap().within(SECOND);
-    let layer = layer.observe(move |event| seen.lock().unwrap().push(event.kind.name()));
+    let (layer, events) = observed(ThrottleLayer::with_limiter(store.clone()).unwrap());
+    let layer = layer.within(SECOND);
     let request = tokio::spawn(layer.layer(NeverReady).oneshot(request_to("a.example")));
-    tokio::time::sleep(SECOND / 2).await;
+    sleep(SECOND / 2).await;
     store.set(Now::Fails);
     assert!(request.await.unwrap().is_err());
-    tokio::task::yield_now().await;
+    yield_now().await;
     let mut events = events.lock().unwrap().clone();
     events.sort_unstable();
     assert_eq!(events, ["refund_failed", "wait_too_long"]);

@@ -1,42 +1,16 @@
 //! The queue of the requests to a host.
 
-use std::{convert::Infallible, time::Duration};
-
-use http::{Request, Response};
-use limiter_client::{NotSent, ThrottleError, ThrottleLayer};
-use limiter_core::{ErrorKind, Policy, Quota};
-use tokio::{
-    task::yield_now,
-    time::{Instant, sleep, timeout},
-};
-use tower::{Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
-
-use crate::Body;
-use crate::{Log, client, get, limiter, request_to, response, send_all, unlimited};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-async fn settle() {
-    for _ in 0..50 {
-        yield_now().await;
-    }
-}
+use crate::*;
 
 #[tokio::test(start_paused = true)]
 async fn until_the_first_response_requests_go_at_the_pace_without_its_burst() {
     let log = Log::default();
-    let layer =
-        ThrottleLayer::with_limiter(limiter(Quota::per_second(250).with_burst(50))).unwrap();
+    let layer = throttle(Quota::per_second(250).with_burst(50));
     let client = client(&layer, &log, |_| response(200, &[]));
-    let tasks: Vec<_> = (0..10)
-        .map(|_| {
-            let client = client.clone();
-            tokio::spawn(async move { get(&client, "a.example").await.unwrap() })
-        })
-        .collect();
+    let tasks: Vec<_> = (0..10).map(|_| spawn(&client)).collect();
     let start = Instant::now();
     for task in tasks {
-        assert_eq!(task.await.unwrap(), 200);
+        assert_eq!(task.await.unwrap().unwrap(), 200);
     }
     // The response arrives after 10 ms, and the others are sent at once.
     let millis: Vec<_> = log.since(start).iter().map(Duration::as_millis).collect();
@@ -47,10 +21,7 @@ async fn until_the_first_response_requests_go_at_the_pace_without_its_burst() {
 async fn after_a_first_request_without_a_response_the_next_is_the_first() {
     let log = Log::default();
     let client = client(&unlimited(), &log, |_| response(200, &[]));
-    let gone = tokio::spawn({
-        let client = client.clone();
-        async move { get(&client, "a.example").await.unwrap() }
-    });
+    let gone = spawn(&client);
     settle().await;
     gone.abort();
     let start = Instant::now();
@@ -60,8 +31,8 @@ async fn after_a_first_request_without_a_response_the_next_is_the_first() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_are_sent_in_the_order_in_which_they_arrived() {
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
-    let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let layer = throttle(Quota::per_second(10).with_burst(1));
+    let order = Arc::new(Mutex::new(Vec::new()));
     let seen = order.clone();
     let client = layer.layer(service_fn(move |request: Request<Body>| {
         seen.lock().unwrap().push(request.uri().path().to_owned());
@@ -81,15 +52,10 @@ async fn requests_are_sent_in_the_order_in_which_they_arrived() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_is_an_error() {
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_minute(1))).unwrap().queue(2);
+    let layer = throttle(Quota::per_minute(1)).queue(2);
     let log = Log::default();
     let client = client(&layer.within(600 * SECOND), &log, |_| response(200, &[]));
-    let first: Vec<_> = (0..4)
-        .map(|_| {
-            let client = client.clone();
-            tokio::spawn(async move { get(&client, "a.example").await })
-        })
-        .collect();
+    let first: Vec<_> = (0..4).map(|_| spawn(&client)).collect();
     // The first one is sent at once, two wait.
     let mut results = Vec::new();
     for task in first {
@@ -118,8 +84,7 @@ async fn a_request_that_is_dropped_gives_its_permit_back() {
     let client = client(&layer, &log, |_| response(200, &[]));
     assert_eq!(get(&client, "a.example").await.unwrap(), 200);
     for _ in 0..20 {
-        let client = client.clone();
-        let waiting = tokio::spawn(async move { get(&client, "a.example").await });
+        let waiting = spawn(&client);
         settle().await;
         waiting.abort();
         settle().await;
@@ -132,13 +97,11 @@ async fn a_request_that_is_dropped_gives_its_permit_back() {
 /// A connection of the inner service is free while requests wait for permits.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_waits_holds_no_ready_service() {
-    let pool = ConcurrencyLimitLayer::new(1).layer(service_fn(|_: Request<Body>| async {
-        Ok::<_, Infallible>(Response::new(Body::default()))
-    }));
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_minute(1))).unwrap();
+    let pool = ConcurrencyLimitLayer::new(1).layer(service_fn(ok));
+    let layer = throttle(Quota::per_minute(1));
     let client = layer.layer(pool.clone());
     assert!(get(&client, "a.example").await.is_ok());
-    let waiting = tokio::spawn(async move { get(&client, "a.example").await });
+    let waiting = spawn(&client);
     settle().await;
     let mut other = pool;
     other.ready().await.unwrap().call(request_to("b.example")).await.unwrap();
@@ -148,9 +111,7 @@ async fn a_request_that_waits_holds_no_ready_service() {
 /// The wait for the inner service counts, so it can't keep the first request's turn for ever.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_is_never_ready_ends_the_wait() {
-    let pool = ConcurrencyLimitLayer::new(1).layer(service_fn(|_: Request<Body>| async {
-        Ok::<_, Infallible>(Response::new(Body::default()))
-    }));
+    let pool = ConcurrencyLimitLayer::new(1).layer(service_fn(ok));
     let client = unlimited().within(SECOND).layer(pool.clone());
     let mut other = pool;
     other.ready().await.unwrap();
@@ -174,7 +135,7 @@ async fn the_pace_is_kept_after_the_inner_service_was_not_ready() {
         sent.add(200);
         async { Ok::<_, Infallible>(Response::new(Body::default())) }
     }));
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let layer = throttle(Quota::per_second(10).with_burst(1));
     let client = layer.layer(pool.clone());
     assert_eq!(get(&client, "a.example").await.unwrap(), 200);
     let mut other = pool;
@@ -191,8 +152,7 @@ async fn the_pace_is_kept_after_the_inner_service_was_not_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_without_a_host_of_the_closure_are_sent_at_once() {
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_minute(1)))
-        .unwrap()
+    let layer = throttle(Quota::per_minute(1))
         .host(|head| head.headers.get("x-account")?.to_str().map(str::to_owned).ok());
     let log = Log::default();
     let client = client(&layer, &log, |_| response(200, &[]));
@@ -216,7 +176,7 @@ fn a_policy_that_has_no_pace_is_refused_and_quoted() {
         )
         .unwrap(),
     ] {
-        let limiter = limiter_core::MemoryLimiter::new(policy);
+        let limiter = MemoryLimiter::new(policy);
         let error = ThrottleLayer::with_limiter(limiter).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSetting);
         assert!(error.to_string().contains("\"hourly\""), "{error}");
@@ -226,7 +186,7 @@ fn a_policy_that_has_no_pace_is_refused_and_quoted() {
 
 #[tokio::test(start_paused = true)]
 async fn the_limiter_s_own_policy_is_the_fastest_pace() {
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let layer = throttle(Quota::per_second(10).with_burst(1));
     let log = Log::default();
     let fields = [("ratelimit-policy", r#""api";q=1000;w=1"#)];
     let client = client(&layer, &log, move |_| response(200, &fields));
@@ -240,8 +200,7 @@ async fn the_limiter_s_own_policy_is_the_fastest_pace() {
 /// A time-out inside of the layer changes the inner error's type to a box.
 #[tokio::test(start_paused = true)]
 async fn an_error_of_the_inner_service_is_kept() {
-    let inner =
-        service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
+    let inner = service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
     let client = ServiceBuilder::new().layer(unlimited()).timeout(SECOND).service(inner);
     let error =
         tokio::spawn(

@@ -1,18 +1,8 @@
 //! A layer inside of this one that follows redirects.
 
-use std::{convert::Infallible, future::ready, time::Duration};
-
-use axum::Router;
-use http::{Request, Response, Uri};
-use limiter_client::{NotSent, ThrottleError, ThrottleLayer};
-use limiter_core::{Policy, Quota};
-use tokio::{net::TcpListener, time::Instant};
-use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::follow_redirect::FollowRedirectLayer;
 
-use crate::{Body, layer, limiter, request_to, response, unlimited};
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::*;
 
 /// What another host has sent can't be known by account, so nothing is learned of it.
 #[tokio::test(start_paused = true)]

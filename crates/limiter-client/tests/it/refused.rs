@@ -1,74 +1,18 @@
 //! Pauses that servers ask for, and servers that announce nothing.
 
-use std::time::{Duration, SystemTime};
+use crate::{
+    server::{Form, Limit, server},
+    *,
+};
 
-use limiter_client::{NotSent, ThrottleError, ThrottleLayer};
-use limiter_core::{Policy, Quota};
-use tokio::time::{Instant, timeout};
-use tower::{Layer, ServiceExt};
-
-use crate::server::{Form, Limit, server};
-use crate::{Fields, Log, client, get, limiter, response, send_all, unlimited};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// Returns when the second of two requests was sent, after the first was answered like this.
-async fn second_request(layer: &ThrottleLayer, status: u16, retry_after: &str) -> Duration {
-    let (log, start) = (Log::default(), Instant::now());
-    let fields = [("retry-after", retry_after.to_owned())];
-    let client = client(layer, &log, move |index| {
-        let [(name, value)] = &fields;
-        response(if index == 0 { status } else { 200 }, &[(name, value)])
-    });
-    assert_eq!(get(&client, "a.example").await.unwrap(), status);
-    assert_eq!(get(&client, "a.example").await.unwrap(), 200);
-    *log.since(start).get(1).unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_request_is_sent_before_retry_after_has_passed() {
-    for status in [429, 503] {
-        let sent = second_request(&unlimited(), status, "7").await;
-        assert!(sent >= 7 * SECOND && sent < 8 * SECOND, "{status}: {sent:?}");
-    }
-    let date = httpdate::fmt_http_date(SystemTime::now() + 30 * SECOND);
-    let sent = second_request(&unlimited(), 429, &date).await;
-    assert!(sent >= 20 * SECOND && sent <= 31 * SECOND, "{date}: {sent:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_field_that_is_no_time_causes_no_pause() {
-    for field in ["", "soon", "-1", "1.5", "Fri, 31 Dec 1999 23:59:59 GMT"] {
-        let sent = second_request(&unlimited(), 429, field).await;
-        assert!(sent < 3 * SECOND, "{field}: {sent:?}");
-    }
-    // A redirect is not a refusal.
-    let sent = second_request(&unlimited(), 301, "100").await;
-    assert!(sent < SECOND, "{sent:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hostile_pause_is_capped() {
-    let layer = unlimited().longest_pause(20 * SECOND);
-    for field in ["99999999999", "99999999999999999999999999", "18446744073709551615"] {
-        let sent = second_request(&layer.clone(), 429, field).await;
-        assert!(sent >= 20 * SECOND && sent < 21 * SECOND, "{field}: {sent:?}");
-        tokio::time::sleep(20 * SECOND).await;
-    }
-}
-
-/// The longest durations neither overflow nor panic.
 #[tokio::test(start_paused = true)]
 async fn the_longest_settings_are_as_good_as_for_ever() {
     let layer = unlimited().within(Duration::MAX).longest_pause(Duration::MAX);
-    let day = 86_400 * SECOND;
-    let sent = second_request(&layer, 429, &day.as_secs().to_string()).await;
-    assert!(sent >= day && sent < day + SECOND, "{sent:?}");
     let log = Log::default();
     let client =
         client(&layer, &log, |_| response(429, &[("retry-after", "18446744073709551615")]));
     assert_eq!(get(&client, "b.example").await.unwrap(), 429);
-    let waiting = timeout(7 * day, get(&client, "b.example")).await;
+    let waiting = timeout(7 * 86_400 * SECOND, get(&client, "b.example")).await;
     assert!(!matches!(waiting, Ok(Ok(_))), "{waiting:?}");
 }
 
@@ -90,7 +34,7 @@ async fn a_pause_is_of_the_whole_host_and_of_no_other() {
 #[tokio::test(start_paused = true)]
 async fn requests_that_wait_are_not_sent_into_a_pause() {
     let log = Log::default();
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+    let layer = throttle(Quota::per_second(10).with_burst(1));
     let client = client(&layer, &log, |index| match index {
         5 => response(429, &[("retry-after", "10")]),
         _ => response(200, &[]),
@@ -119,37 +63,27 @@ async fn a_request_that_would_wait_too_long_fails_at_once() {
     assert_eq!(log.since(start).len(), 1);
 }
 
-/// Asserts that a client of a server that admits 50/s, and never says when to retry, is refused less
-/// than one request in ten, and uses most of the limit.
-async fn assert_found_out(fields: Fields<'static>) {
-    let limit = Limit::new(Policy::gcra("api", Quota::per_second(50).with_burst(5)));
-    let log = Log::default();
-    let server = server(&limit, Form::None, &log).map_response(move |mut response| {
-        response.headers_mut().extend(crate::response(200, fields).headers().clone());
-        response
-    });
-    let own = limiter(Quota::per_second(500).with_burst(10));
-    let layer = ThrottleLayer::with_limiter(own).unwrap().within(Duration::from_secs(3_600));
-    let client = layer.queue(10_000).layer(server);
-    let start = Instant::now();
-    let all = send_all(&client, "a.example", 6_000);
-    timeout(Duration::from_secs(600), all).await.unwrap();
-    let seconds = start.elapsed().as_secs_f64();
-    let (admitted, refused) = (log.count(200), log.count(429));
-    println!("{admitted} admitted, {refused} refused in {seconds:.1} s");
-    assert!(refused * 10 < admitted, "{refused} of {admitted}");
-    assert!(f64::from(u32::try_from(admitted).unwrap()) / seconds > 0.6 * 50.0, "{seconds}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_announces_nothing_is_found_out() {
-    assert_found_out(&[]).await;
-}
-
-/// As of a server with a second limit that it does not announce.
+/// A client of a server that admits 50/s, and never says when to retry, is refused less than one request in ten, and uses
+/// most of the limit. The server announces nothing, or more: as one with a second limit that it does not announce.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_admits_less_than_it_announces_is_found_out() {
-    assert_found_out(&[("ratelimit-policy", r#""api";q=400;w=1"#)]).await;
+    let announced: [Fields<'static>; 2] = [&[], &[("ratelimit-policy", r#""api";q=400;w=1"#)]];
+    for fields in announced {
+        let limit = Limit::new(Policy::gcra("api", Quota::per_second(50).with_burst(5)));
+        let log = Log::default();
+        let server = server(&limit, Form::None, &log).map_response(move |mut response| {
+            response.headers_mut().extend(crate::response(200, fields).headers().clone());
+            response
+        });
+        let layer = throttle(Quota::per_second(500).with_burst(10)).within(3_600 * SECOND);
+        let client = layer.queue(10_000).layer(server);
+        let start = Instant::now();
+        timeout(600 * SECOND, send_all(&client, "a.example", 6_000)).await.unwrap();
+        let seconds = start.elapsed().as_secs_f64();
+        let (admitted, refused) = (log.count(200), log.count(429));
+        assert!(refused * 10 < admitted, "{fields:?}: {refused} of {admitted}");
+        assert!(admitted as f64 / seconds > 0.6 * 50.0, "{fields:?}: {seconds}");
+    }
 }
 
 /// A server that refuses everything is asked ever more slowly, but never stops the client: it is asked
@@ -158,8 +92,7 @@ async fn a_server_that_admits_less_than_it_announces_is_found_out() {
 async fn refusals_slow_a_client_down_to_one_request_in_64_seconds() {
     for longest in [20 * SECOND, 10_000_000 * SECOND] {
         let log = Log::default();
-        let layer =
-            ThrottleLayer::with_limiter(limiter(Quota::per_second(10).with_burst(1))).unwrap();
+        let layer = throttle(Quota::per_second(10).with_burst(1));
         let layer = layer.longest_pause(longest).within(Duration::MAX);
         let client = client(&layer, &log, |_| response(429, &[]));
         let start = Instant::now();
@@ -178,7 +111,7 @@ async fn refusals_slow_a_client_down_to_one_request_in_64_seconds() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_the_server_cuts_the_pace_once() {
     let log = Log::default();
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(100).with_burst(1))).unwrap();
+    let layer = throttle(Quota::per_second(100).with_burst(1));
     let client = client(&layer.within(Duration::MAX), &log, |index| match index {
         100..115 => response(503, &[]),
         _ => response(200, &[]),

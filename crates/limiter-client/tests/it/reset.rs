@@ -1,18 +1,7 @@
 //! The time after a reset, and requests whose responses take long.
 
-use std::{io, time::Duration};
+use crate::*;
 
-use http::{Request, Response};
-use limiter_client::{Throttle, ThrottleLayer};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep, timeout},
-};
-use tower::{Layer, ServiceExt, service_fn};
-
-use crate::{Body, Log, Server, get, request_to, response, slow_client, unlimited};
-
-const SECOND: Duration = Duration::from_secs(1);
 const FAST: Duration = Duration::from_millis(10);
 const NEVER: Duration = Duration::from_secs(1_000_000);
 
@@ -21,21 +10,13 @@ fn announces(remaining: u64, reset: u64) -> Response<Body> {
     response(200, &[("ratelimit-policy", r#""api";q=5000;w=3600"#), ("ratelimit", &state)])
 }
 
-/// Sends a request in the background.
-fn start_request<S: Server>(client: &Throttle<S>) {
-    let client = client.clone();
-    tokio::spawn(async move { get(&client, "a.example").await });
-}
-
 /// Starts so many requests at once, and returns after what time all have returned.
 async fn time_for<S: Server>(client: &Throttle<S>, count: usize) -> Duration {
     let start = Instant::now();
-    let mut tasks = JoinSet::new();
-    for _ in 0..count {
-        let client = client.clone();
-        tasks.spawn(async move { get(&client, "a.example").await.unwrap() });
+    let tasks: Vec<_> = (0..count).map(|_| spawn(client)).collect();
+    for task in tasks {
+        task.await.unwrap().unwrap();
     }
-    tasks.join_all().await;
     start.elapsed()
 }
 
@@ -53,7 +34,7 @@ async fn an_upload_from_before_the_reset_holds_no_request_after_it() {
         _ => (FAST, announces(4_990, 3_600)),
     });
     get(&client, "a.example").await.unwrap();
-    start_request(&client);
+    drop(spawn(&client));
     sleep(3 * SECOND).await;
     let took = time_for(&client, 50).await;
     assert!(took < SECOND, "{took:?}");
@@ -73,9 +54,9 @@ async fn a_response_to_a_request_from_before_the_reset_says_nothing_of_what_rema
         });
         let start = Instant::now();
         get(&client, "a.example").await.unwrap();
-        start_request(&client);
+        drop(spawn(&client));
         sleep(3 * SECOND).await;
-        (0..20).for_each(|_| start_request(&client));
+        (0..20).for_each(|_| drop(spawn(&client)));
         sleep(20 * SECOND).await;
         let sent = log.since(start);
         // Two before the reset, one after it, and the one that remains by its response.
@@ -95,8 +76,8 @@ async fn after_a_reset_the_next_request_follows_one_without_a_response_after_two
     get(&client, "a.example").await.unwrap();
     sleep(3 * SECOND).await;
     let start = Instant::now();
-    start_request(&client);
-    start_request(&client);
+    drop(spawn(&client));
+    drop(spawn(&client));
     sleep(FAST).await;
     let took = timeout(60 * SECOND, time_for(&client, 50)).await.unwrap();
     let sent = log.since(start);
@@ -113,7 +94,7 @@ async fn one_response_that_never_arrives_holds_what_remains_until_the_reset_at_m
         _ => (FAST, announces(4_990, 3_600)),
     });
     get(&client, "a.example").await.unwrap();
-    start_request(&client);
+    drop(spawn(&client));
     sleep(FAST).await;
     let took = timeout(1_000 * SECOND, time_for(&client, 50)).await.unwrap();
     assert!(took > 99 * SECOND && took < 101 * SECOND, "{took:?}");
@@ -131,7 +112,7 @@ async fn a_dropped_request_after_a_reset_is_followed_by_the_next_one_alone() {
     let start = Instant::now();
     let dropped = timeout(SECOND / 2, get(&client, "a.example")).await;
     assert!(dropped.is_err(), "{dropped:?}");
-    (0..20).for_each(|_| start_request(&client));
+    (0..20).for_each(|_| drop(spawn(&client)));
     sleep(SECOND / 2).await;
     assert_eq!(log.since(start).len(), 3, "{:?}", log.since(start));
 }

@@ -1,18 +1,8 @@
 //! Credentials, which nothing that the layer prints may contain.
 
-use std::{
-    error::Error as StdError,
-    fmt, io,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::fmt;
 
-use http::{Request, Response, header::HOST};
-use limiter_client::{ThrottleError, ThrottleLayer};
-use limiter_core::Quota;
-use tower::{Layer, ServiceExt, service_fn};
-
-use crate::{Body, limiter};
+use crate::*;
 
 const URI: &str = "http://user:secret@a.example/path?token=secret#secret";
 
@@ -33,10 +23,10 @@ impl StdError for Failed {
 }
 
 /// Sends a request that fails, and one that would wait too long, and returns the errors.
-async fn fail_twice(layer: &ThrottleLayer) -> [ThrottleError<tower::BoxError>; 2] {
+async fn fail_twice(layer: &ThrottleLayer) -> [ThrottleError<BoxError>; 2] {
     let client = layer.layer(service_fn(|_: Request<Body>| async {
         let source = io::Error::other("can't GET user:secret@a.example:80/path?token=secret");
-        Err::<Response<Body>, tower::BoxError>(Failed(URI.to_owned(), source).into())
+        Err::<Response<Body>, BoxError>(Failed(URI.to_owned(), source).into())
     }));
     let request = |host: &str| {
         let request = Request::get("/path?token=secret").header(HOST, host);
@@ -47,7 +37,7 @@ async fn fail_twice(layer: &ThrottleLayer) -> [ThrottleError<tower::BoxError>; 2
 }
 
 fn slow() -> ThrottleLayer {
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_minute(1))).unwrap();
+    let layer = throttle(Quota::per_minute(1));
     layer.within(Duration::from_secs(1))
 }
 
@@ -111,7 +101,7 @@ async fn the_text_of_an_error_is_cut() {
     let client = slow().layer(service_fn(|_: Request<Body>| async {
         Err::<Response<Body>, _>(io::Error::other("ä".repeat(1_000_000)))
     }));
-    let get = || client.clone().oneshot(crate::request_to("a.example"));
+    let get = || client.clone().oneshot(request_to("a.example"));
     get().await.unwrap_err();
     let late = get().await.unwrap_err();
     let cause = late.source().unwrap().to_string();

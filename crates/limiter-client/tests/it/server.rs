@@ -1,17 +1,8 @@
 //! A server that limits requests, and writes the fields by hand.
 
-use std::{
-    convert::Infallible,
-    sync::{Arc, Mutex},
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use limiter_core::Decision;
 
-use http::{Request, Response};
-use limiter_core::{Decision, MemoryLimiter, Policy};
-use tokio::time::sleep;
-use tower::service_fn;
-
-use crate::{Body, Log, Server, TokioClock, response};
+use crate::*;
 
 /// The fields that a server writes.
 #[derive(Clone, Copy, Debug, PartialEq)]

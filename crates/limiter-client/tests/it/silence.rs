@@ -1,18 +1,9 @@
 //! How fast and how slowly a client asks a server that says anything: never faster than the policy, and never silent for
 //! longer than the longest pause.
 
-use std::time::Duration;
-
-use limiter_client::{Spend, ThrottleLayer};
-use limiter_core::Quota;
 use proptest::{collection::vec, prelude::*, sample::select};
-use tokio::time::Instant;
 
-use crate::{
-    Fields, Log, announced::any_fields, client, get, limiter, response, send_all, slow_client,
-};
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::{announced::any_fields, *};
 
 /// A response of a broken server.
 #[derive(Clone, Debug)]
@@ -104,7 +95,7 @@ proptest! {
 async fn refusals_in_succession_silence_a_client_for_the_longest_pause_at_most() {
     for longest in [7_200 * SECOND, SECOND] {
         let log = Log::default();
-        let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(10))).unwrap();
+        let layer = throttle(Quota::per_second(10));
         let layer = layer.longest_pause(longest).within(Duration::MAX);
         let fields: Fields<'static> = &[("x-ratelimit-limit", "1"), ("x-ratelimit-reset", "5000")];
         let client = client(&layer, &log, move |index| match index % 40 {
@@ -125,7 +116,7 @@ async fn refusals_in_succession_silence_a_client_for_the_longest_pause_at_most()
 #[tokio::test(start_paused = true)]
 async fn after_an_announced_pace_requests_do_not_go_all_at_once() {
     let log = Log::default();
-    let layer = ThrottleLayer::with_limiter(limiter(Quota::per_second(50).with_burst(50))).unwrap();
+    let layer = throttle(Quota::per_second(50).with_burst(50));
     let layer = layer.spend(Spend::Evenly).longest_pause(120 * SECOND).within(Duration::MAX);
     let client = client(&layer, &log, |index| match index {
         0 | 1 => response(200, &[("ratelimit-policy", r#""api";q=1;w=60"#)]),

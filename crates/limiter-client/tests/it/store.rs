@@ -2,23 +2,16 @@
 
 use std::{
     any::Any,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU8, Ordering},
-    },
-    time::Duration,
+    sync::atomic::{AtomicU8, Ordering},
 };
 
-use limiter_client::{NotSent, OnStoreFailure, ThrottleError, ThrottleLayer};
+use limiter_client::OnStoreFailure;
 use limiter_core::{
-    Cost, Decision, Error, ErrorKind, Key, Limiter, LimiterFuture, LimiterId, MemoryLimiter,
-    Policy, Quota, Receipt, Reservation, Source, Usage, WaitingLimiter,
+    Cost, Decision, Error, Key, Limiter, LimiterFuture, LimiterId, Receipt, Reservation, Source,
+    Usage, WaitingLimiter,
 };
-use tokio::time::{Instant, sleep};
 
-use crate::{Fields, Log, TokioClock, client, get, limiter, response, send_all};
-
-const SECOND: Duration = Duration::from_secs(1);
+use crate::*;
 
 /// A limiter through a store that a test takes away.
 #[derive(Clone)]
@@ -142,47 +135,30 @@ fn patient(store: &Store) -> ThrottleLayer {
     ThrottleLayer::with_limiter(store.clone()).unwrap().within(1_000 * SECOND)
 }
 
-/// Returns in how many seconds so many requests were sent, after the first was answered with these fields
-/// and the store has begun to fail.
-async fn time_without_a_store(
-    quota: Quota,
-    fields: Fields<'static>,
-    now: Now,
-    count: usize,
-) -> f64 {
-    let store = Store::new(quota);
-    let client = client(&patient(&store), &Log::default(), move |_| response(200, fields));
-    assert_eq!(get(&client, "a.example").await.unwrap(), 200);
-    store.set(now);
-    let start = Instant::now();
-    send_all(&client, "a.example", count).await;
-    start.elapsed().as_secs_f64()
-}
-
+/// The layer's own pace, that which the server announced, and a fast one with its burst: the timer has a resolution of
+/// a millisecond.
 #[tokio::test(start_paused = true)]
-async fn while_the_store_fails_the_layer_s_own_pace_is_kept() {
-    for now in [Now::Fails, Now::Admits] {
-        let quota = Quota::per_second(10).with_burst(1);
-        let seconds = time_without_a_store(quota, &[], now, 50).await;
-        assert!((4.9..5.2).contains(&seconds), "{seconds}");
+async fn while_the_store_fails_the_pace_is_kept() {
+    let own = Quota::per_second(10).with_burst(1);
+    let fast = Quota::per_second(5_000).with_burst(100);
+    let announced: Fields<'static> = &[("ratelimit-policy", r#""api";q=2;w=1"#)];
+    let rows: [(Quota, Fields<'static>, Now, usize, std::ops::Range<f64>); 5] = [
+        (own, &[], Now::Fails, 50, 4.9..5.2),
+        (own, &[], Now::Admits, 50, 4.9..5.2),
+        (Quota::per_second(1_000), announced, Now::Fails, 20, 9.0..11.0),
+        (Quota::per_second(1_000), announced, Now::Admits, 20, 9.0..11.0),
+        (fast, &[], Now::Fails, 900, 0.15..0.25),
+    ];
+    for (row, (quota, fields, now, count, expected)) in rows.into_iter().enumerate() {
+        let store = Store::new(quota);
+        let client = client(&patient(&store), &Log::default(), move |_| response(200, fields));
+        assert_eq!(get(&client, "a.example").await.unwrap(), 200);
+        store.set(now);
+        let start = Instant::now();
+        send_all(&client, "a.example", count).await;
+        let seconds = start.elapsed().as_secs_f64();
+        assert!(expected.contains(&seconds), "row {row}: {seconds}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn while_the_store_fails_the_pace_that_the_server_announced_is_kept() {
-    let fields = &[("ratelimit-policy", r#""api";q=2;w=1"#)];
-    for now in [Now::Fails, Now::Admits] {
-        let seconds = time_without_a_store(Quota::per_second(1_000), fields, now, 20).await;
-        assert!((9.0..11.0).contains(&seconds), "{seconds}");
-    }
-}
-
-/// The timer has a resolution of a millisecond.
-#[tokio::test(start_paused = true)]
-async fn while_the_store_fails_a_fast_pace_is_kept_with_its_burst() {
-    let quota = Quota::per_second(5_000).with_burst(100);
-    let seconds = time_without_a_store(quota, &[], Now::Fails, 900).await;
-    assert!((0.15..0.25).contains(&seconds), "{seconds}");
 }
 
 /// A burst that the store has admitted is not admitted again when the store fails.
@@ -200,9 +176,7 @@ async fn a_failing_store_gives_no_new_burst() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_of_the_store_is_reported_and_its_end_is_noticed() {
     let store = Store::new(Quota::per_second(1_000).with_burst(1));
-    let events = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&events);
-    let layer = patient(&store).observe(move |event| seen.lock().unwrap().push(event.kind.name()));
+    let (layer, events) = observed(patient(&store));
     let client = client(&layer, &Log::default(), |_| response(200, &[]));
     for now in [Now::Works, Now::Fails, Now::Fails, Now::Works] {
         store.set(now);
