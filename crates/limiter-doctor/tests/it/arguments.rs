@@ -5,74 +5,58 @@ use std::net::TcpListener;
 use limiter_redis::scripts::{CALL_COMMANDS, SCRIPT_COMMANDS};
 use limiter_rig::server::{Server, Tls};
 
-use crate::{doctor, run};
+use crate::{TempFile, doctor, run};
 
 #[test]
 fn invalid_arguments_are_refused_with_what_to_do() {
-    let url = "redis://127.0.0.1:1";
-    let given = |arguments: &[&'static str]| [&["--url", url], arguments].concat();
+    let stored = "invalid subject \"limiter:{sa}:api\": it is a stored key, which has a name already; leave out --name";
+    let no_file = "can't read limits in README.md: ";
+    let no_certificate = "invalid client certificate or key in README.md: it contains no certificate; give PEM files";
     for (arguments, message) in [
-        (vec!["report"], "no server is given: use --url redis://HOST:6379, or set REDIS_URL"),
-        (vec!["report", "--url", "nonsense"], "invalid server address \"***\": it must begin"),
-        (given(&["--bogus", "report"]), "unexpected argument '--bogus' found"),
-        (given(&["explian", "x"]), "a similar subcommand exists: 'explain'"),
-        (given(&["explain"]), "<KEY|SUBJECT>"),
-        (given(&["explain", "x"]), "invalid key \"x\": no limiter has such keys; give a key as"),
-        (given(&["reset", "shop:{sa}:api"]), "its prefix is not \"limiter\"; use --prefix"),
-        (given(&["reset", "a", "--secret"]), "--name <NAME>"),
+        ("--bogus report", "unexpected argument '--bogus' found"),
+        ("explian x", "a similar subcommand exists: 'explain'"),
+        ("explain", "<KEY|SUBJECT>"),
+        ("explain x", "invalid key \"x\": no limiter has such keys; give a key as"),
+        ("reset shop:{sa}:api", "its prefix is not \"limiter\"; use --prefix"),
+        ("reset a --secret", "--name <NAME>"),
+        ("explain limiter:{sa}:api --name api", stored),
+        ("reset limiter:{sa}:api --name x --kind bytes", "a stored key"),
         (
-            given(&["explain", "limiter:{sa}:api", "--name", "api"]),
-            "invalid subject \"limiter:{sa}:api\": it is a stored key, which has a name already; leave \
-             out --name",
-        ),
-        (given(&["reset", "limiter:{sa}:api", "--name", "x", "--kind", "bytes"]), "a stored key"),
-        (
-            given(&["explain", "a", "--name", "api", "--kind", "integer"]),
+            "explain a --name api --kind integer",
             "invalid subject \"a\": it is not an integer of 64 bits",
         ),
+        ("explain a --name api --kind address", "invalid subject \"a\": it is not an IP address"),
         (
-            given(&["explain", "a", "--name", "api", "--kind", "address"]),
-            "invalid subject \"a\": it is not an IP address",
-        ),
-        (
-            given(&["explain", "192.0.2.1/24", "--name", "api", "--kind", "address"]),
+            "explain 192.0.2.1/24 --name api --kind address",
             "invalid subject \"192.0.2.1/24\": it is not an IPv6 network with 1 to 128 bits",
         ),
         (
-            given(&["explain", "2001:db8::/129", "--name", "api", "--kind", "address"]),
+            "explain 2001:db8::/129 --name api --kind address",
             "invalid subject \"2001:db8::/129\": it is not an IPv6 network with 1 to 128 bits",
         ),
         (
-            given(&["explain", "a", "--name", "api", "--secret"]),
+            "explain a --name api --secret",
             "the subject is a secret, whose key is a keyed digest: give the shared secret by",
         ),
-        (
-            given(&["reset", "a", "--name", "api", "--limits", "x"]),
-            "unexpected argument '--limits'",
-        ),
-        (given(&["top", "--limits", "/nowhere"]), "can't read limits in /nowhere: "),
-        (
-            given(&["explain", "limiter:{sa}:api", "--limits", "README.md"]),
-            "can't read limits in README.md: ",
-        ),
-        (given(&["top", "--limit", "0"]), "invalid value '0' for '--limit <N>'"),
-        (given(&["top", "--max-seconds", "86401"]), "86401 is not in 0..=86400"),
-        (given(&["report", "--prefix", ""]), "invalid key prefix \"\": use 1 to 64 bytes"),
-        (given(&["top", "--cert", "/nowhere"]), "only one of --cert and --key is given; give both"),
-        (given(&["top", "--cert", "/nowhere", "--key", "/nowhere"]), "can't read /nowhere: "),
-        (
-            given(&["top", "--cert", "README.md", "--key", "README.md"]),
-            "invalid client certificate or key in README.md: it contains no certificate; give PEM files",
-        ),
-        (
-            given(&["top", "--key-secret-file", "/nowhere"]),
-            "can't read the key secret in /nowhere:",
-        ),
+        ("reset a --name api --limits x", "unexpected argument '--limits'"),
+        ("top --limits /nowhere", "can't read limits in /nowhere: "),
+        ("explain limiter:{sa}:api --limits README.md", no_file),
+        ("top --limit 0", "invalid value '0' for '--limit <N>'"),
+        ("top --max-seconds 86401", "86401 is not in 0..=86400"),
+        ("report --prefix ''", "invalid key prefix \"\": use 1 to 64 bytes"),
+        ("top --cert /nowhere", "only one of --cert and --key is given; give both"),
+        ("top --cert /nowhere --key /nowhere", "can't read /nowhere: "),
+        ("top --cert README.md --key README.md", no_certificate),
+        ("top --key-secret-file /nowhere", "can't read the key secret in /nowhere:"),
     ] {
-        let printed = run(&arguments, &[], "");
-        assert_eq!((printed.code, printed.out.as_str()), (2, ""), "{printed:?}");
-        assert!(printed.err.contains(message), "{message}: {printed:?}");
+        let arguments: Vec<_> = arguments.split(' ').map(|word| word.trim_matches('\'')).collect();
+        let printed = run(&[&["--url", "redis://127.0.0.1:1"], &*arguments].concat(), &[], "");
+        printed.fails(2, message);
     }
+    let no_server = "no server is given: use --url redis://HOST:6379, or set REDIS_URL";
+    run(&["report"], &[], "").fails(2, no_server);
+    let invalid = "invalid server address \"***\": it must begin";
+    run(&["report", "--url", "nonsense"], &[], "").fails(2, invalid);
 }
 
 #[test]
@@ -111,8 +95,7 @@ fn a_server_that_is_not_there_is_an_error_of_its_own() {
     let key = "limiter:{sa}:api";
     for command in [&["explain", key][..], &["top"], &["reset", key]] {
         let printed = run(command, &[("REDIS_URL", &url)], "");
-        assert_eq!((printed.code, printed.out.as_str()), (3, ""), "{printed:?}");
-        assert!(printed.err.starts_with("error: not connected to redis://"), "{printed:?}");
+        printed.fails(3, "error: not connected to redis://");
     }
     let url = format!("redis-cluster://{nobody}");
     let by_name = ["reset", "alice", "--name", "api"];
@@ -201,15 +184,13 @@ fn the_operators_user_in_the_guide_may_run_all_commands() {
 fn a_private_certificate_is_trusted_by_ssl_cert_file() {
     let tls = Tls::new();
     let server = tls.start();
-    let file = std::env::temp_dir().join(format!("limiter-doctor-root-{}", std::process::id()));
-    std::fs::write(&file, tls.issuer().root()).unwrap();
+    let file = TempFile::new("root", &tls.issuer().root());
     let url = server.url();
     let top = |variables: &[(&str, &str)]| run(&["top", "--url", &url], variables, "");
-    let printed = top(&[("SSL_CERT_FILE", file.to_str().unwrap())]);
+    let printed = top(&[("SSL_CERT_FILE", &file.0)]);
     assert_eq!(printed.code, 0, "{printed:?}");
     let printed = top(&[]);
     assert_ne!(printed.code, 0, "{printed:?}");
-    std::fs::remove_file(file).unwrap();
 }
 
 #[test]
@@ -218,19 +199,13 @@ fn a_server_that_demands_a_certificate_is_shown_one() {
     let server = tls.start_with(&["--tls-auth-clients", "yes"]);
     let (certificate, key) = tls.issuer().sign();
     let other_key = tls.issuer().sign().1;
-    let file = |name: &str, text: &str| {
-        let file = format!("limiter-doctor-{name}-{}", std::process::id());
-        let file = std::env::temp_dir().join(file);
-        std::fs::write(&file, text).unwrap();
-        file.to_str().unwrap().to_owned()
-    };
     let files = [
-        file("ca", &tls.issuer().root()),
-        file("cert", &certificate),
-        file("key", &key),
-        file("other-key", &other_key),
+        TempFile::new("ca", &tls.issuer().root()),
+        TempFile::new("cert", &certificate),
+        TempFile::new("key", &key),
+        TempFile::new("other-key", &other_key),
     ];
-    let [ca, cert, key, other_key] = files.each_ref().map(String::as_str);
+    let [ca, cert, key, other_key] = files.each_ref().map(|file| file.0.as_str());
     let url = server.url();
     let top = |arguments: &[&str]| {
         run(&[&["top", "--url", &url], arguments].concat(), &[("SSL_CERT_FILE", ca)], "")
@@ -246,7 +221,4 @@ fn a_server_that_demands_a_certificate_is_shown_one() {
     let plain = url.replace("rediss://", "redis://");
     let printed = run(&["top", "--url", &plain, "--cert", cert, "--key", key], &[], "");
     assert!(printed.code == 2 && printed.err.contains("use rediss://"), "{printed:?}");
-    for file in &files {
-        std::fs::remove_file(file).unwrap();
-    }
 }

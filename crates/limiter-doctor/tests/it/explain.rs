@@ -3,7 +3,7 @@
 use limiter_core::Key;
 use limiter_rig::server::Server;
 
-use crate::{LimitsFile, SECRET, doctor, limiter, now, run, take};
+use crate::{SECRET, TempFile, doctor, limiter, now, run, take};
 
 /// A hash of four limits and the end of a lease, a log, and requests in flight of a policy `api`.
 fn plant(server: &Server) {
@@ -76,7 +76,7 @@ async fn a_subject_prints_in_words() {
 async fn the_limits_of_the_service_count_permits() {
     let server = Server::start();
     plant(&server);
-    let file = LimitsFile::new(
+    let file = TempFile::new(
         "explain",
         "
         [redis]
@@ -115,57 +115,38 @@ async fn the_limits_of_the_service_count_permits() {
 async fn what_no_limiter_writes_is_a_problem() {
     let server = Server::start();
     let plant = |words: &[&str]| server.command(words).unwrap();
-    let text = "limiter:{stext}:api";
-    for (key, words, message) in [
-        (text, &["HSET", text, "gcra.60s", "nonsense"][..], "No limiter writes this value."),
+    let no_field = "No limit of this version has such a field.";
+    for (words, message) in [
+        ("HSET limiter:{stext}:api gcra.60s nonsense", "No limiter writes this value."),
         (
-            "limiter:{sfar}:api",
-            &["HSET", "limiter:{sfar}:api", "gcra.60s", "9999999999000000"],
+            "HSET limiter:{sfar}:api gcra.60s 9999999999000000",
             "further ahead than the limit allows",
         ),
+        ("HSET limiter:{sfield}:api gcra 1", no_field),
+        ("HSET limiter:{slog}:api sliding-log.60s 1", no_field),
         (
-            "limiter:{sfield}:api",
-            &["HSET", "limiter:{sfield}:api", "gcra", "1"],
-            "No limit of this version has such a field.",
-        ),
-        (
-            "limiter:{slog}:api",
-            &["HSET", "limiter:{slog}:api", "sliding-log.60s", "1"],
-            "No limit of this version has such a field.",
-        ),
-        (
-            "limiter:{sends}:api",
-            &[
-                "HSET",
-                "limiter:{sends}:api",
-                "gcra.60s",
-                "1700000000000000",
-                "gcra.60s:leases",
-                "x",
-            ],
+            "HSET limiter:{sends}:api gcra.60s 1700000000000000 gcra.60s:leases x",
             "The end of its leases is a value that no limiter writes",
         ),
-        ("limiter:{stype}:api", &["SADD", "limiter:{stype}:api", "x"], "fail with WRONGTYPE"),
+        ("SADD limiter:{stype}:api x", "fail with WRONGTYPE"),
+        ("SET limiter:{slist}:api:sliding-log.60s x", "fail with WRONGTYPE"),
         (
-            "limiter:{slist}:api:sliding-log.60s",
-            &["SET", "limiter:{slist}:api:sliding-log.60s", "x"],
-            "fail with WRONGTYPE",
-        ),
-        (
-            "limiter:{sold}:api:gcra",
-            &["SET", "limiter:{sold}:api:gcra", "1700000000000000 1 1"],
+            "SET limiter:{sold}:api:gcra 1700000000000000",
             "No limiter of this version has such keys.",
         ),
     ] {
-        plant(words);
-        plant(&["PEXPIRE", key, "60000"]);
-        let printed = doctor(&server, &["explain", key]);
-        assert_eq!(printed.code, 1, "{printed:?}");
-        assert!(printed.out.contains("PROBLEM: ") && printed.out.contains(message), "{printed:?}");
+        let words: Vec<_> = words.split(' ').collect();
+        plant(&words);
+        plant(&["PEXPIRE", words[1], "60000"]);
+        let printed = doctor(&server, &["explain", words[1]]);
+        printed.has(1, ["PROBLEM: ", message]);
         assert_eq!(printed.out.matches("PROBLEM").count(), 1, "{printed:?}");
     }
     // Nothing was repaired.
-    assert_eq!(server.command(&["HGET", text, "gcra.60s"]).unwrap(), "$8\r\nnonsense");
+    assert_eq!(
+        server.command(&["HGET", "limiter:{stext}:api", "gcra.60s"]).unwrap(),
+        "$8\r\nnonsense"
+    );
     for (key, words) in [
         ("limiter:{shash}:api", &["HSET", "gcra.60s", "1700000000000000"][..]),
         ("limiter:{slog}:logs:sliding-log.60s", &["RPUSH", "1700000000000000 1 1"]),
@@ -173,7 +154,7 @@ async fn what_no_limiter_writes_is_a_problem() {
         plant(&[&words[..1], &[key], &words[1..]].concat());
         let printed = doctor(&server, &["explain", key]);
         let text = "PROBLEM: The key has no expiry. Only PERSIST, RESTORE or another program";
-        assert!(printed.code == 1 && printed.out.contains(text), "{printed:?}");
+        printed.has(1, [text]);
     }
 }
 
@@ -198,7 +179,7 @@ fn a_long_log_is_counted_without_its_entries_that_have_ended() {
         server.command(&elements.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
         server.command(&["PEXPIRE", &key, "60000"]).unwrap();
         let printed = doctor(&server, &["explain", &key]);
-        assert!(printed.code == 0 && printed.out.contains(words), "{printed:?}");
+        printed.has(0, [words]);
         assert!(printed.out.contains(&format!("  stored   \"{head}\"\n")), "{printed:?}");
     }
     // All logs of a page share the entries that are read.

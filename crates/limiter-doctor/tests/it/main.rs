@@ -22,7 +22,7 @@ use std::{
 
 use limiter_core::{Cost, Key, Policy};
 use limiter_redis::{RedisLimiter, connect};
-use limiter_rig::server::Server;
+use limiter_rig::server::{Cluster, Server};
 
 /// What the command printed, and its exit code.
 #[derive(Debug)]
@@ -33,6 +33,32 @@ struct Printed {
 }
 
 impl Printed {
+    /// Asserts the exit code, and that each of these texts was printed, or was not if it begins with `!`.
+    #[track_caller]
+    fn has<const N: usize>(&self, code: i32, texts: [&str; N]) {
+        assert_eq!(self.code, code, "{self:?}");
+        for text in texts {
+            let (text, is_there) = match text.strip_prefix('!') {
+                Some(text) => (text, false),
+                None => (text, true),
+            };
+            assert_eq!(self.out.contains(text), is_there, "{text:?}: {self:?}");
+        }
+    }
+
+    /// Asserts the exit code, and how what was printed begins.
+    #[track_caller]
+    fn begins(&self, code: i32, text: &str) {
+        assert!(self.code == code && self.out.starts_with(text), "{text:?}: {self:?}");
+    }
+
+    /// Asserts the exit code of an error, that nothing was printed, and a part of the message.
+    #[track_caller]
+    fn fails(&self, code: i32, message: &str) {
+        assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:?}");
+        assert!(self.err.contains(message), "{message:?}: {self:?}");
+    }
+
     /// Returns the keys that `reset` has deleted.
     fn deleted(&self) -> Vec<String> {
         self.after("Deleted ")
@@ -84,10 +110,17 @@ async fn limiter(server: &Server, name: &str, limits: &str) -> RedisLimiter {
             Policy::all_of(name, limits)
         }
     };
-    let connection = connect(&server.url()).await.unwrap();
-    let builder = RedisLimiter::builder(policy.unwrap());
-    let builder = builder.deadline(Duration::from_secs(5)).key_secret(SECRET);
-    builder.build_on(connection).unwrap()
+    limiter_at(&server.url(), policy.unwrap()).await
+}
+
+async fn limiter_at(url: &str, policy: Policy) -> RedisLimiter {
+    let builder = RedisLimiter::builder(policy).deadline(Duration::from_secs(5));
+    builder.key_secret(SECRET).build_on(connect(url).await.unwrap()).unwrap()
+}
+
+/// Returns a limiter on a cluster.
+async fn clustered(cluster: &Cluster, name: &str, limit: &str) -> RedisLimiter {
+    limiter_at(&cluster.url(), Policy::parse(name, limit).unwrap()).await
 }
 
 const SECRET: &str = "a secret that all processes share";
@@ -106,19 +139,19 @@ async fn take<'a>(limiter: &RedisLimiter, key: impl Into<Key<'a>>, permits: u32)
     }
 }
 
-/// A file with limits, which is deleted with it.
-struct LimitsFile(String);
+/// A file, which is deleted with it.
+struct TempFile(String);
 
-impl LimitsFile {
-    fn new(name: &str, limits: &str) -> Self {
-        let file = format!("limiter-doctor-limits-{name}-{}.toml", std::process::id());
+impl TempFile {
+    fn new(name: &str, text: &str) -> Self {
+        let file = format!("limiter-doctor-{name}-{}", std::process::id());
         let file = std::env::temp_dir().join(file);
-        std::fs::write(&file, limits).unwrap();
+        std::fs::write(&file, text).unwrap();
         Self(file.to_str().unwrap().to_owned())
     }
 }
 
-impl Drop for LimitsFile {
+impl Drop for TempFile {
     fn drop(&mut self) {
         drop(std::fs::remove_file(&self.0));
     }

@@ -6,7 +6,7 @@ use limiter_core::{Algorithm, Cost, Key, Policy, Source};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::server::{Cluster, Server};
 
-use crate::{SECRET, doctor, limiter, run, take};
+use crate::{SECRET, TempFile, clustered, doctor, limiter, run, take};
 
 #[tokio::test]
 async fn a_subject_is_fresh_after_a_reset_and_no_other_is() {
@@ -127,10 +127,7 @@ async fn leases_that_processes_hold_are_named() {
 async fn a_subject_of_a_cluster_is_found_on_its_own_node_alone() {
     let cluster = Cluster::start();
     let url = cluster.url();
-    let connection = connect(&url).await.unwrap();
-    let policy = Policy::parse("login", "3/d by sliding-counter").unwrap();
-    let limiter = RedisLimiter::builder(policy);
-    let limiter = limiter.deadline(Duration::from_secs(5)).build_on(connection).unwrap();
+    let limiter = clustered(&cluster, "login", "3/d by sliding-counter").await;
     for number in 0..9 {
         take(&limiter, number, 3).await;
     }
@@ -164,9 +161,7 @@ async fn each_kind_of_subject_is_found() {
     let server = Server::start();
     let limiter = limiter(&server, "api", "3/d by sliding-log").await;
     let address: std::net::IpAddr = "2001:db8::1".parse().unwrap();
-    let file = std::env::temp_dir().join(format!("limiter-doctor-{}", std::process::id()));
-    std::fs::write(&file, format!("{SECRET}\n")).unwrap();
-    let file = file.to_str().unwrap();
+    let TempFile(file) = &TempFile::new("secret", &format!("{SECRET}\n"));
     let keys: [(Key<'_>, &[&str], &str); 6] = [
         (Key::from("x"), &["x"], ""),
         (Key::from(b"x"), &["x", "--kind", "bytes"], ""),
@@ -184,7 +179,6 @@ async fn each_kind_of_subject_is_found() {
         assert!(!printed.out.contains("sk-1"));
         assert_eq!(limiter.peek(&key).await.unwrap().remaining(), 3, "{key:?}");
     }
-    std::fs::remove_file(file).unwrap();
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::{env, fs, time::Duration};
 use limiter_redis::RedisInFlight;
 use limiter_rig::server::Server;
 
-use crate::{LimitsFile, limiter, run, subjects::pair, take};
+use crate::{TempFile, limiter, run, subjects::pair, take};
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
 
@@ -21,7 +21,7 @@ async fn sessions_in_the_readme_are_real() {
     let uploads = uploads.connect(&server.url()).await.unwrap();
     let _permits = [uploads.enter("alice").await.unwrap(), uploads.enter("alice").await.unwrap()];
     let url = server.url();
-    let limits = LimitsFile::new("sessions", "api = \"10/min\"");
+    let limits = TempFile::new("sessions", "api = \"10/min\"");
     let written = fs::read_to_string(README).unwrap();
     let mut printed = String::new();
     let mut is_session = false;

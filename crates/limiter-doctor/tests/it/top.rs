@@ -1,11 +1,9 @@
 //! `top` lists who is closest to a limit.
 
-use std::time::Duration;
-
 use limiter_core::Key;
 use limiter_rig::server::{Cluster, Server};
 
-use crate::{LimitsFile, Printed, doctor, limiter, now, run, take};
+use crate::{Printed, TempFile, clustered, doctor, limiter, now, run, take};
 
 /// Returns the keys in a list.
 fn keys(printed: &Printed) -> Vec<&str> {
@@ -28,7 +26,7 @@ async fn subjects_are_sorted_by_the_part_that_is_in_use() {
     let (now, day) = (now(&server), 86_400_000_000_u64);
     let carol = ["limiter:{scarol}:mail", "limiter:{scarol}:mail:ten/sliding-log.864000s"];
     server
-        .command(&["HSET", carol[0], "one/gcra.86400s", &(now + 3 * day / 5).to_string()])
+        .command(&["HSET", carol[0], "one/gcra.86400s", &(now + 59 * day / 100).to_string()])
         .unwrap();
     server
         .command(&["HSET", carol[0], "two/fixed-window.86400s", &format!("{} 9", now + day / 2)])
@@ -44,7 +42,7 @@ async fn subjects_are_sorted_by_the_part_that_is_in_use() {
     for (line, (used, rest)) in lines[1..].iter().zip([
         ("80 % of 24 h ", "limiter:{t4:sbob2:i7}:api  gcra.86400s"),
         ("60 % of 24 h ", "limiter:{salice}:api  gcra.86400s"),
-        ("60 % of 24 h ", "limiter:{scarol}:mail  one/gcra.86400s"),
+        ("59 % of 24 h ", "limiter:{scarol}:mail  one/gcra.86400s"),
         ("9 permits ", "limiter:{scarol}:mail  two/fixed-window.86400s"),
         ("4 permits ", carol[1]),
     ]) {
@@ -79,7 +77,7 @@ async fn the_limits_of_the_service_rank_all_algorithms() {
     take(&limiter(&server, "mail", "100/d by sliding-log").await, "carol", 20).await;
     take(&limiter(&server, "files", "40/d by fixed-window").await, "dave", 30).await;
     take(&limiter(&server, "other", "40/d").await, "eve", 39).await;
-    let file = LimitsFile::new(
+    let file = TempFile::new(
         "top",
         "
         api = '10/d'
@@ -124,7 +122,7 @@ async fn subjects_that_are_not_utf_8_are_apart() {
         let subject = [b'a', last];
         take(&limiter, Key::from(&subject[..]), if last == 0xf4 { 10 } else { 4 }).await;
     }
-    let file = LimitsFile::new("bytes", "api = '10/d'");
+    let file = TempFile::new("bytes", "api = '10/d'");
     let printed = doctor(&server, &["top", "--limits", &file.0]);
     let found = keys(&printed);
     assert_eq!((found.len(), found[0]), (10, "{ba\\xf4}:api"), "{printed:?}");
@@ -156,10 +154,7 @@ async fn nothing_is_written_and_the_work_is_bounded() {
 async fn all_nodes_of_a_cluster_are_read() {
     let cluster = Cluster::start();
     let url = cluster.url();
-    let connection = limiter_redis::connect(&url).await.unwrap();
-    let policy = limiter_core::Policy::parse("api", "10/d by fixed-window").unwrap();
-    let limiter = limiter_redis::RedisLimiter::builder(policy);
-    let limiter = limiter.deadline(Duration::from_secs(5)).build_on(connection).unwrap();
+    let limiter = clustered(&cluster, "api", "10/d by fixed-window").await;
     for number in 1..=9 {
         take(&limiter, number, u32::from(number == 5) + 1).await;
     }
@@ -180,10 +175,7 @@ async fn all_nodes_of_a_cluster_are_read() {
 #[tokio::test]
 async fn a_node_that_does_not_reply_is_named_and_the_others_are_read() {
     let mut cluster = Cluster::start();
-    let policy = limiter_core::Policy::parse("api", "10/d").unwrap();
-    let connection = limiter_redis::connect(&cluster.url()).await.unwrap();
-    let limiter = limiter_redis::RedisLimiter::builder(policy);
-    let limiter = limiter.deadline(Duration::from_secs(5)).build_on(connection).unwrap();
+    let limiter = clustered(&cluster, "api", "10/d").await;
     let key = |number: &i32| format!("limiter:{{i{number}}}:api");
     let mut read = Vec::new();
     for number in 0..9 {
