@@ -80,43 +80,78 @@ async fn the_overshoot_is_what_is_in_flight() {
     assert_eq!(header(refused.headers(), "retry-after"), Some(&*wait.to_string()));
 }
 
+/// Charges after the response, and settlements. After a login that was free, a client once read that it had one attempt
+/// less.
 #[tokio::test]
 async fn the_fields_and_decisions_report_the_state_after_the_charge() {
-    let limiter = login();
-    let rule = for_all(limiter.clone()).charge_after(failures);
-    let service = layer_of([rule.clone()]).layer(service_fn(named));
-    let free = || request();
-    for (request, fields) in [
-        (free(), "\"login\";r=3;t=3600"),
-        (request_for(401), "\"login\";r=2;t=2400"),
-        (free(), "\"login\";r=2;t=2400"),
-        (request_for(401), "\"login\";r=1;t=1200"),
-        (request_for(401), "\"login\";r=0;t=1200"),
-        (request_for(401), "\"login\";r=0;t=1200"),
-    ] {
-        let response = send(&service, request).await;
-        assert_eq!(header(response.headers(), "ratelimit"), Some(fields));
-        let decisions = response.extensions().get::<Decisions>().unwrap();
-        let remaining = decisions.of(&rule).unwrap().decision().remaining();
-        assert_eq!(remaining, LIMIT - used(&limiter));
+    type Rows = &'static [(u16, &'static str)];
+    type Configure = fn(Rule) -> Rule;
+    let settled: Configure = |rule| {
+        rule.settle(|response| match response.status.is_success() {
+            true => Keep::None,
+            false => Keep::All,
+        })
+    };
+    let charged: Configure = |rule| rule.charge_after(failures);
+    let rows: [(&str, Configure, Rows); 3] = [
+        (
+            "3/h",
+            charged,
+            &[
+                (200, "3;t=3600"),
+                (401, "2;t=2400"),
+                (200, "2;t=2400"),
+                (401, "1;t=1200"),
+                (401, "0;t=1200"),
+                (401, "0;t=1200"),
+            ],
+        ),
+        ("5/min", settled, &[(200, "5;t=60"), (401, "4;t=48"), (200, "4;t=48")]),
+        ("5/min by fixed-window", settled, &[(200, "5;t=1"), (401, "4;t=60"), (200, "4;t=60")]),
+    ];
+    for (limit, configure, requests) in rows {
+        let (limiter, _) = limiter_of(Policy::parse("login", limit).unwrap());
+        let rule = configure(for_all(limiter.clone()));
+        let service = layer_of([rule.clone()]).layer(service_fn(named));
+        for (status, fields) in requests {
+            let response = send(&service, request_for(*status)).await;
+            let expected = format!("\"login\";r={fields}");
+            assert_eq!(header(response.headers(), "ratelimit"), Some(&*expected), "{limit}");
+            let decisions = response.extensions().get::<Decisions>().unwrap();
+            let remaining = decisions.of(&rule).unwrap().decision().remaining();
+            assert_eq!(remaining, limiter.peek("all").remaining(), "{limit}");
+        }
     }
 }
 
+/// How many permits are used after a service that fails, a handler that panics, and a client that disconnects meanwhile.
 #[tokio::test]
-async fn without_a_response_nothing_is_charged() {
-    let limiter = login();
-    let layer = layer_of([for_all(limiter.clone()).charge_after(|_| Some(Cost::ONE))]);
-    let failing = layer.layer(service_fn(|_: Request<Body>| {
-        std::future::ready(Err::<Response<Body>, _>("fails"))
-    }));
-    assert_eq!(failing.oneshot(request()).await.unwrap_err(), "fails");
-    let hanging = layer.layer(service_fn(|_: Request<Body>| {
-        std::future::pending::<Result<Response<Body>, Infallible>>()
-    }));
-    let mut call = Box::pin(hanging.oneshot(request()));
-    assert!(poll_once(call.as_mut()).is_none());
-    drop(call);
-    assert_eq!(used(&limiter), 0);
+async fn without_a_response_nothing_is_charged_and_nothing_settled() {
+    type ByLimiter = fn(&Memory) -> Rule;
+    let after: ByLimiter = |limiter| for_all(limiter.clone()).charge_after(|_| Some(Cost::ONE));
+    let settled: ByLimiter = |limiter| for_all(limiter.clone()).settle(|_| Keep::None);
+    let rows = [(after, [0, 0, 0]), (settled, [1, 2, 3])];
+    for (rule, [failed, panicked, disconnected]) in rows {
+        let limiter = login();
+        let layer = layer_of([rule(&limiter)]);
+        let failing = layer.layer(service_fn(|_: Request<Body>| {
+            std::future::ready(Err::<Response<Body>, _>("fails"))
+        }));
+        assert_eq!(failing.oneshot(request()).await.unwrap_err(), "fails");
+        assert_eq!(used(&limiter), failed);
+        let panicking = layer.layer(service_fn(
+            async |_: Request<Body>| -> Result<Response<Body>, Infallible> {
+                panic!("a fault in a handler")
+            },
+        ));
+        assert!(tokio::spawn(panicking.oneshot(request())).await.unwrap_err().is_panic());
+        assert_eq!(used(&limiter), panicked);
+        let hanging = layer.layer(service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, Infallible>>()
+        }));
+        assert!(poll_once(Box::pin(hanging.oneshot(request())).as_mut()).is_none());
+        assert_eq!(used(&limiter), disconnected);
+    }
 }
 
 #[tokio::test]

@@ -6,10 +6,6 @@ use crate::{
 };
 
 /// Returns `RateLimit-Policy` and `RateLimit` of a response to the first request.
-async fn first(limiter: impl Limiter + 'static) -> [String; 2] {
-    both(&per_address(limiter)).await
-}
-
 async fn both(layer: &RateLimitLayer) -> [String; 2] {
     let response = send(&layer.layer(service_fn(hello)), request()).await;
     ["ratelimit-policy", "ratelimit"]
@@ -46,7 +42,7 @@ async fn a_limit_has_its_fields() {
         ("p", "100/min by sub-windows 60 slots paced", "q=100;w=60;limiter-burst=2", ""),
     ];
     for (name, limit, policy, left) in rows {
-        let fields = first(limiter_of(Policy::parse(name, limit).unwrap()).0).await;
+        let fields = both(&per_address(limiter_of(Policy::parse(name, limit).unwrap()).0)).await;
         let name = format!("\"{}\"", name.replace('\\', r"\\").replace('"', "\\\""));
         assert_eq!(fields[0], format!("{name};{policy}"), "{limit}");
         if left.is_empty() {

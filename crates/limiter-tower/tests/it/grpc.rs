@@ -6,10 +6,6 @@ use std::{
 };
 
 use http::uri::PathAndQuery;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
 use tonic::{
     Code, Status, Streaming,
     body::Body,
@@ -25,7 +21,7 @@ use tonic_health::pb::{
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
 
-use crate::*;
+use crate::{server::fetch, *};
 
 /// The wait after the only permit of a minute.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -191,14 +187,4 @@ where
     let codec = ProstCodec::<HealthCheckRequest, HealthCheckResponse>::default();
     let response = client.client_streaming(tonic::Request::new(messages), path, codec).await?;
     Ok(response.into_inner().status)
-}
-
-/// Sends a request of HTTP/1.1 without a body, and returns the whole response.
-async fn fetch(server: SocketAddr, head: &str) -> String {
-    let mut stream = TcpStream::connect(server).await.unwrap();
-    let request = format!("{head}\r\nhost: test\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).await.unwrap();
-    response
 }

@@ -119,44 +119,34 @@ fn app() -> Router {
 }
 
 #[tokio::test]
-async fn a_thousand_streams_are_admitted_up_to_the_quota_and_refunded_when_they_are_settled() {
+async fn a_thousand_streams_are_admitted_up_to_the_quota_and_settled_unless_they_are_reset() {
     let test = async {
-        let ((rule, limiter), gate) = (of_quota(), Gate::new());
-        let rule = rule.settle(|_| Keep::None);
-        let server = Server::start(gate.app().layer(RateLimitLayer::all([rule.clone()]))).await;
-        let client = server.connect().await;
-        let requests = Requests::start(&client, STREAMS);
-        until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
-        assert_eq!(used(&limiter), 600);
-        gate.open();
-        until(|| requests.answered() == [600, 400]).await;
-        assert_eq!((gate.entered(), used(&limiter), rule.unsent()), (600, 0, 0));
-
-        let requests = Requests::start(&client, 600);
-        until(|| requests.answered() == [600, 0]).await;
-        assert_eq!(used(&limiter), 0);
-    };
-    timeout(AT_MOST, test).await.unwrap();
-}
-
-#[tokio::test]
-async fn streams_reset_in_the_handler_keep_their_charge() {
-    let test = async {
-        let ((rule, limiter), gate) = (of_quota(), Gate::new());
-        let server =
-            Server::start(gate.app().layer(RateLimitLayer::all([rule.settle(|_| Keep::None)])))
-                .await;
-        let client = server.connect().await;
-        let requests = Requests::start(&client, STREAMS);
-        until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
-        // A handler that is dropped drops its clone of the semaphore.
-        let held = Arc::strong_count(&gate.closed);
-        requests.reset();
-        until(|| Arc::strong_count(&gate.closed) == held - 600).await;
-        assert_eq!(used(&limiter), 600);
-        gate.open();
-        let requests = Requests::start(&client, 1);
-        until(|| requests.answered() == [0, 1]).await;
+        for are_reset in [false, true] {
+            let ((rule, limiter), gate) = (of_quota(), Gate::new());
+            let rule = rule.settle(|_| Keep::None);
+            let server = Server::start(gate.app().layer(RateLimitLayer::all([rule.clone()]))).await;
+            let client = server.connect().await;
+            let requests = Requests::start(&client, STREAMS);
+            until(|| gate.entered() == 600 && requests.answered() == [0, 400]).await;
+            assert_eq!(used(&limiter), 600);
+            // A handler that is dropped drops its clone of the semaphore.
+            let held = Arc::strong_count(&gate.closed);
+            let admitted = if are_reset {
+                requests.reset();
+                until(|| Arc::strong_count(&gate.closed) == held - 600).await;
+                gate.open();
+                [0, 600]
+            } else {
+                gate.open();
+                until(|| requests.answered() == [600, 400]).await;
+                [600, 0]
+            };
+            let left = if are_reset { 600 } else { 0 };
+            assert_eq!((gate.entered(), used(&limiter), rule.unsent()), (600, left, 0));
+            let requests = Requests::start(&client, 600);
+            until(|| requests.answered() == admitted).await;
+            assert_eq!(used(&limiter), left);
+        }
     };
     timeout(AT_MOST, test).await.unwrap();
 }

@@ -188,6 +188,12 @@ async fn the_policies_of_several_rules_are_set_together_or_not_at_all() {
                  no rule for the policy \"y\"",
             ),
         ),
+        // One of them would be lost.
+        (
+            vec![a.clone(), b.clone(), c.clone(), gcra("a", 6)],
+            ErrorKind::InvalidName,
+            Some("two policies named \"a\""),
+        ),
         (vec![], ErrorKind::InvalidName, None),
     ] {
         let error = Reload::new().rules(&rules, bad).unwrap_err();
@@ -206,17 +212,6 @@ async fn the_policies_of_several_rules_are_set_together_or_not_at_all() {
     for status in [200, 200, 200, 200, 200, 429] {
         assert_eq!(send(&service, request_from("192.0.2.2")).await.status(), status);
     }
-}
-
-/// One of them would be lost.
-#[test]
-fn two_policies_for_one_rule_are_not_set() {
-    let rules = [by_address(limiter(Quota::per_hour(1)).0)];
-    let twice = [5, 6].map(|permits| Policy::gcra("default", Quota::per_hour(permits)));
-    let error = Reload::new().rules(&rules, twice).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidName);
-    assert_eq!(error.to_string(), "two policies named \"default\"");
-    assert_eq!(rules[0].policy(), Policy::gcra("default", Quota::per_hour(1)));
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! Servers on loopback, their clients, and the peer's address, which axum inserts.
 
-use std::{
-    io::{Read, Write},
-    net::SocketAddr,
-};
+use std::net::SocketAddr;
 
 use http_body_util::Empty;
 use hyper::client::conn::{http1, http2};
@@ -13,6 +10,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     task::{JoinHandle, JoinSet},
 };
@@ -75,33 +73,31 @@ impl Drop for Server {
     }
 }
 
-/// Sends a request over a socket, and returns the whole response.
-fn fetch(address: SocketAddr) -> String {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").unwrap();
+/// Sends a request of HTTP/1.1 without a body, and returns the whole response.
+pub(crate) async fn fetch(server: SocketAddr, head: &str) -> String {
+    let mut stream = TcpStream::connect(server).await.unwrap();
+    let request = format!("{head}\r\nhost: test\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
     let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
+    stream.read_to_string(&mut response).await.unwrap();
     response
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn an_axum_server_limits_by_the_peers_address() {
     let app = Router::new().route("/", get(|| async { "hello" })).layer(layer().0);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(async move {
-        let app = app.into_make_service_with_connect_info::<SocketAddr>();
-        axum::serve(listener, app).await.unwrap();
-    });
-
-    let responses = tokio::task::spawn_blocking(move || (0..12).map(|_| fetch(address)).collect());
-    let responses: Vec<String> = responses.await.unwrap();
-    for response in responses.iter().take(10) {
-        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
-    }
-    for response in responses.iter().skip(10) {
-        assert!(response.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{response}");
-        assert!(response.contains("\r\nretry-after: 6\r\n"), "{response}");
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
+    let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    for request in 0..12 {
+        let response = fetch(address, "GET / HTTP/1.1").await;
+        if request < 10 {
+            assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+        } else {
+            assert!(response.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{response}");
+            assert!(response.contains("\r\nretry-after: 6\r\n"), "{response}");
+        }
     }
     serving.abort();
 }

@@ -109,48 +109,6 @@ async fn a_handler_settles_the_charges_of_nested_layers() {
     assert_eq!((used(&outers), used(&inners)), (2, 3));
 }
 
-#[tokio::test]
-async fn without_a_settlement_the_charge_stays() {
-    let (rule, limiter) = tokens();
-    let layer = layer_of([rule.settle(|_| Keep::None)]);
-    let failing = layer.layer(service_fn(|_: Request<Body>| ready(Err::<Response<Body>, _>(7))));
-    assert_eq!(failing.oneshot(request()).await.unwrap_err(), 7);
-    assert_eq!(used(&limiter), 10);
-
-    // A handler that panics, and a client that disconnects meanwhile.
-    let panicking =
-        layer.layer(service_fn(async |_: Request<Body>| -> Result<Response<Body>, Infallible> {
-            panic!("a fault in a handler")
-        }));
-    let task = tokio::spawn(panicking.oneshot(request()));
-    assert!(task.await.unwrap_err().is_panic());
-    assert_eq!(used(&limiter), 20);
-
-    let hanging = layer.layer(service_fn(|_: Request<Body>| {
-        std::future::pending::<Result<Response<Body>, Infallible>>()
-    }));
-    assert!(poll_once(Box::pin(hanging.oneshot(request())).as_mut()).is_none());
-    assert_eq!(used(&limiter), 30);
-}
-
-/// After a login that was free, a client once read that it had one attempt less.
-#[tokio::test]
-async fn the_fields_are_those_after_the_settlement() {
-    for (quota, expected) in [
-        ("5/min", ["5;t=60", "4;t=48", "4;t=48"]),
-        ("5/min by fixed-window", ["5;t=1", "4;t=60", "4;t=60"]),
-    ] {
-        let (limiter, _) = limiter_of(Policy::parse("login", quota).unwrap());
-        let service = layer_of([for_all(limiter).settle(failures)]).layer(service_fn(named));
-        for (is_wrong, fields) in [false, true, false].into_iter().zip(expected) {
-            let request = request_for(if is_wrong { 401 } else { 200 });
-            let response = send(&service, request).await;
-            let expected = format!("\"login\";r={fields}");
-            assert_eq!(header(response.headers(), "ratelimit"), Some(&*expected), "{quota}");
-        }
-    }
-}
-
 /// A request is one request, and as many tokens as its answer has.
 #[tokio::test]
 async fn a_handler_settles_each_rule_alone_and_charges_more_than_was_charged() {

@@ -50,44 +50,53 @@ async fn settle() {
     }
 }
 
+/// What is answered at once, of so many requests. The others are delayed: each is admitted a step after the one before it,
+/// and says so in its extensions.
 #[tokio::test]
 async fn some_pass_at_once_some_are_delayed_in_order_and_the_rest_refused() {
-    let (rule, _, clock) = waiting(Wait::up_to(ONE_SECOND).queue(3));
-    let service = layer_of([rule]).layer(service_fn(hello));
-    let requests = Requests::start(&service, 8).await;
-    let at_once = [(0, 200), (1, 200), (5, 429), (6, 429), (7, 429)];
-    assert_eq!(requests.answered(), at_once);
-    for delayed in 1..=3 {
-        clock.advance(STEP);
-        settle().await;
-        assert_eq!(requests.answered().len(), 5 + delayed);
+    let two_plans = |wait| {
+        let (limiter, clock) = limiter(QUOTA);
+        let plans = Plans::waiting(limiter.clone(), [Policy::gcra("other", QUOTA)]).unwrap();
+        let other = plans.by_extension(|_: &PeerAddr| "other", "other").unwrap();
+        (Rule::waiting(limiter, ClientIp::peer(), wait).plan(other), clock)
+    };
+    let of = |wait| {
+        let (rule, _, clock) = waiting(wait);
+        (rule, clock)
+    };
+    let up_to = Wait::up_to(ONE_SECOND);
+    for (case, (rule, clock), count, at_once) in [
+        (
+            "a queue of three",
+            of(up_to.clone().queue(3)),
+            8,
+            &[(0, 200), (1, 200), (5, 429), (6, 429), (7, 429)][..],
+        ),
+        ("two steps", of(Wait::up_to(STEP * 2)), 6, &[(0, 200), (1, 200), (4, 429), (5, 429)]),
+        ("none is refused", of(up_to.clone()), 3, &[(0, 200), (1, 200)]),
+        // Plans share the queue of their rule.
+        ("plans", two_plans(up_to.queue(1)), 4, &[(0, 200), (1, 200), (3, 429)]),
+    ] {
+        let service = layer_of([rule.clone()]).layer(service_fn(hello));
+        let requests = Requests::start(&service, count).await;
+        assert_eq!(requests.answered(), at_once, "{case}");
+        let delayed = count - at_once.len();
+        for index in 0..delayed {
+            clock.advance(STEP);
+            settle().await;
+            let answered = requests.answered();
+            assert_eq!(answered[at_once.len()..].len(), index + 1, "{case}");
+            assert_eq!(answered.last(), Some(&(2 + index, 200)), "{case}");
+        }
+        for (index, task) in requests.tasks.into_iter().enumerate() {
+            let response = task.await.unwrap();
+            let decisions = response.extensions().get::<Decisions>().unwrap();
+            let has_waited = decisions.of(&rule).unwrap().waited().is_some();
+            assert_eq!(has_waited, (2..2 + delayed).contains(&index), "{case}: {index}");
+            let retry_after = (response.status() == 429).then_some("1");
+            assert_eq!(header(response.headers(), "retry-after"), retry_after, "{case}");
+        }
     }
-    assert_eq!(requests.answered()[5..], [(2, 200), (3, 200), (4, 200)]);
-}
-
-#[tokio::test]
-async fn a_delayed_request_says_so_in_its_extensions() {
-    let (rule, _, clock) = waiting(Wait::up_to(ONE_SECOND));
-    let service = layer_of([rule.clone()]).layer(service_fn(hello));
-    let requests = Requests::start(&service, 3).await;
-    clock.advance(STEP);
-    let mut delayed = Vec::new();
-    for task in requests.tasks {
-        let response = task.await.unwrap();
-        let decisions = response.extensions().get::<Decisions>().unwrap();
-        delayed.push(decisions.of(&rule).unwrap().waited().is_some());
-    }
-    assert_eq!(delayed, [false, false, true]);
-}
-
-#[tokio::test]
-async fn a_wait_is_bounded_in_time() {
-    let (rule, _, _) = waiting(Wait::up_to(STEP * 2));
-    let service = layer_of([rule]).layer(service_fn(hello));
-    let mut requests = Requests::start(&service, 6).await;
-    assert_eq!(requests.answered(), [(0, 200), (1, 200), (4, 429), (5, 429)]);
-    let refusal = requests.tasks.remove(4).await.unwrap();
-    assert_eq!(header(refusal.headers(), "retry-after"), Some("1"));
 }
 
 #[tokio::test]
@@ -188,18 +197,6 @@ async fn a_service_that_fails_after_the_delay_refunds_every_rule() {
     assert_eq!(third.await.unwrap().map(|_| ()).unwrap_err(), "closed");
     assert_eq!(limiter.peek(CLIENT).used(), 1);
     assert_eq!(global.peek("all").used(), 2);
-}
-
-#[tokio::test]
-async fn plans_share_the_queue_of_their_rule() {
-    let (limiter, _) = limiter(QUOTA);
-    let plans = Plans::waiting(limiter.clone(), [Policy::gcra("other", QUOTA)]).unwrap();
-    let wait = Wait::up_to(ONE_SECOND).queue(1);
-    let other = plans.by_extension(|_: &PeerAddr| "other", "other").unwrap();
-    let rule = Rule::waiting(limiter, ClientIp::peer(), wait).plan(other);
-    let service = layer_of([rule]).layer(service_fn(hello));
-    let requests = Requests::start(&service, 4).await;
-    assert_eq!(requests.answered(), [(0, 200), (1, 200), (3, 429)]);
 }
 
 #[tokio::test]

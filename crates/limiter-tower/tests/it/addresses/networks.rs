@@ -4,54 +4,48 @@ use limiter_tower::key::Networks;
 
 use super::*;
 
-#[track_caller]
-fn assert_contains(networks: &[&str], inside: &[&str], outside: &[&str]) {
-    let set = Networks::parse(networks).unwrap();
-    for (addresses, expected) in [(inside, true), (outside, false)] {
-        for address in addresses {
-            let found = set.contains(address.parse().unwrap());
-            assert_eq!(found, expected, "{address} in {networks:?}");
-        }
-    }
-}
-
+/// Networks, and addresses inside and outside of them.
 #[test]
 fn a_network_contains_the_addresses_of_its_prefix() {
-    assert_contains(
-        &["192.0.2.7"],
-        &["192.0.2.7", "::ffff:192.0.2.7"],
-        &["192.0.2.6", "192.0.2.8"],
-    );
-    assert_contains(
-        &["10.0.0.0/8"],
-        &["10.0.0.0", "10.255.255.255", "::ffff:10.1.2.3"],
-        &["9.255.255.255", "11.0.0.0", "::a00:1", "2001:db8::"],
-    );
-    assert_contains(&["192.0.2.4/30"], &["192.0.2.4", "192.0.2.7"], &["192.0.2.3", "192.0.2.8"]);
-    assert_contains(&["::1"], &["::1"], &["::", "::2", "0.0.0.1"]);
-    assert_contains(
-        &["2001:db8::/33"],
-        &["2001:db8::", "2001:db8:7fff:ffff:ffff:ffff:ffff:ffff"],
-        &["2001:db8:8000::", "2001:db7:ffff::"],
-    );
-    assert_contains(&["::ffff:10.0.0.0/104"], &["10.0.0.1"], &["11.0.0.0", "::a00:1"]);
-    assert_contains(&[" 10.0.0.0/8 "], &["10.0.0.1"], &[]);
-}
-
-#[test]
-fn all_addresses_of_one_family_are_none_of_the_other() {
-    assert_contains(&["0.0.0.0/0"], &["0.0.0.0", "255.255.255.255"], &["::", "::1", "ffff::"]);
-    assert_contains(&["::ffff:0:0/96"], &["0.0.0.0", "255.255.255.255"], &["::", "ffff::"]);
-    assert_contains(&["::/0"], &["::", "::1", "ffff::"], &["0.0.0.0", "::ffff:1.2.3.4"]);
-    assert_contains(&["::/80"], &["::", "::fffe:0:0"], &["1.2.3.4", "::1:0:0:0"]);
-    assert_contains(&[], &[], &["0.0.0.0", "::"]);
-}
-
-#[test]
-fn networks_may_overlap_and_be_in_any_order() {
-    let networks = &["10.9.0.0/16", "10.0.0.0/8", "10.0.0.0/9", "::1", "192.0.2.1", "10.0.0.0/8"];
-    let inside = &["10.0.0.0", "10.200.0.0", "10.9.9.9", "192.0.2.1", "::1"];
-    assert_contains(networks, inside, &["9.9.9.9", "11.0.0.0", "192.0.2.0", "192.0.2.2", "::2"]);
+    type Row = (&'static [&'static str], &'static [&'static str], &'static [&'static str]);
+    const ROWS: &[Row] = &[
+        (&["192.0.2.7"], &["192.0.2.7", "::ffff:192.0.2.7"], &["192.0.2.6", "192.0.2.8"]),
+        (
+            &["10.0.0.0/8"],
+            &["10.0.0.0", "10.255.255.255", "::ffff:10.1.2.3"],
+            &["9.255.255.255", "11.0.0.0", "::a00:1", "2001:db8::"],
+        ),
+        (&["192.0.2.4/30"], &["192.0.2.4", "192.0.2.7"], &["192.0.2.3", "192.0.2.8"]),
+        (&["::1"], &["::1"], &["::", "::2", "0.0.0.1"]),
+        (
+            &["2001:db8::/33"],
+            &["2001:db8::", "2001:db8:7fff:ffff:ffff:ffff:ffff:ffff"],
+            &["2001:db8:8000::", "2001:db7:ffff::"],
+        ),
+        (&["::ffff:10.0.0.0/104"], &["10.0.0.1"], &["11.0.0.0", "::a00:1"]),
+        (&[" 10.0.0.0/8 "], &["10.0.0.1"], &[]),
+        // All addresses of one family are none of the other.
+        (&["0.0.0.0/0"], &["0.0.0.0", "255.255.255.255"], &["::", "::1", "ffff::"]),
+        (&["::ffff:0:0/96"], &["0.0.0.0", "255.255.255.255"], &["::", "ffff::"]),
+        (&["::/0"], &["::", "::1", "ffff::"], &["0.0.0.0", "::ffff:1.2.3.4"]),
+        (&["::/80"], &["::", "::fffe:0:0"], &["1.2.3.4", "::1:0:0:0"]),
+        (&[], &[], &["0.0.0.0", "::"]),
+        // They may overlap, and be in any order.
+        (
+            &["10.9.0.0/16", "10.0.0.0/8", "10.0.0.0/9", "::1", "192.0.2.1", "10.0.0.0/8"],
+            &["10.0.0.0", "10.200.0.0", "10.9.9.9", "192.0.2.1", "::1"],
+            &["9.9.9.9", "11.0.0.0", "192.0.2.0", "192.0.2.2", "::2"],
+        ),
+    ];
+    for (networks, inside, outside) in ROWS {
+        let set = Networks::parse(*networks).unwrap();
+        for (addresses, expected) in [(inside, true), (outside, false)] {
+            for address in *addresses {
+                let found = set.contains(address.parse().unwrap());
+                assert_eq!(found, expected, "{address} in {networks:?}");
+            }
+        }
+    }
 }
 
 #[test]
