@@ -2,12 +2,16 @@
 //! conformance rows, the laws, and what happens before and after a call.
 
 mod batches;
+mod blocks;
 mod breaker;
+mod changes;
 mod client;
 mod clock;
 mod commands;
 mod conformance;
 mod denials;
+mod denied;
+mod errors;
 mod events;
 mod fields;
 mod full_memory;
@@ -15,6 +19,7 @@ mod in_flight;
 mod keys;
 mod laws;
 mod leased;
+mod leases;
 mod lists;
 mod logs;
 mod memory;
@@ -27,3 +32,4 @@ mod routing;
 mod sessions;
 mod store;
 mod texts;
+mod waiting;

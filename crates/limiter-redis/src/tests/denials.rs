@@ -309,3 +309,51 @@ fn a_larger_cost_waits_until_a_reserved_window_opens() {
         assert!(store.block_on(limiter.check_n("alice", cost(7))).unwrap().is_admitted(), "{text}");
     }
 }
+
+#[test]
+fn a_known_refusal_asks_no_server() {
+    let store = Store::new();
+    let limiter = store.limiter_of(&unique(), &Policy::parse("test", "3/day").unwrap(), 100);
+    let check = |permits| store.block_on(limiter.check_n("alice", cost(permits))).unwrap();
+    assert!(check(2).is_admitted());
+    let refused = check(2);
+    assert_eq!((refused.is_admitted(), refused.source()), (false, Source::State));
+    drop(store.client.sent());
+    for _ in 0..100 {
+        let again = check(2);
+        assert_eq!((again.is_admitted(), again.source()), (false, Source::Cache));
+        assert!(again.retry_after() <= refused.retry_after());
+    }
+    // A larger cost is refused too, and the refusal of what can never fit says so.
+    assert_eq!(check(3).source(), Source::Cache);
+    assert_eq!(check(4).retry_after(), None);
+    assert_eq!(store.client.sent().len(), 0);
+    // A smaller one may fit.
+    assert!(check(1).is_admitted());
+    assert_eq!(store.client.sent().len(), 1);
+    let counted = limiter.counters();
+    assert_eq!((counted.admitted, counted.refused, counted.cached), (2, 1, 102));
+}
+
+#[test]
+fn a_cached_denial_of_one_permit_alone_refuses_without_a_call() {
+    let store = Store::new();
+    let limiter = store.limiter_of(&unique(), &Policy::parse("test", "20/day").unwrap(), 100);
+    let take = |most| {
+        let taken = store.block_on(limiter.take_up_to("alice", cost(most))).unwrap();
+        (taken.permits(), taken.decision().source(), store.client.sent().len())
+    };
+    assert_eq!(take(17), (17, Source::State, 1));
+    // This denial is of five permits, and three are left.
+    assert!(!store.block_on(limiter.check_n("alice", cost(5))).unwrap().is_admitted());
+    drop(store.client.sent());
+    for expected in [(3, Source::State, 1), (0, Source::State, 1), (0, Source::Cache, 0)] {
+        assert_eq!(take(5), expected);
+    }
+    assert_eq!(store.block_on(limiter.check("alice")).unwrap().source(), Source::Cache);
+    // A charge is sent all the same.
+    assert_eq!(store.block_on(limiter.charge("alice", cost(5))).unwrap().permits(), 5);
+    assert_eq!(store.client.sent().len(), 1);
+    let counters = limiter.counters();
+    assert_eq!((counters.cached, counters.refused, counters.admitted), (2, 2, 2));
+}

@@ -5,13 +5,9 @@ use std::time::Duration;
 use limiter_core::{Cost, Policy};
 use limiter_double::Reply;
 
-use super::store::{Store, unique};
+use super::store::{Store, policy, unique};
 
 const HOUR: Duration = Duration::from_secs(3_600);
-
-fn policy(text: &str) -> Policy {
-    Policy::parse("test", text).unwrap()
-}
 
 fn texts(reply: &Reply) -> Vec<String> {
     let Reply::Array(replies) = reply else { panic!("{reply:?}") };

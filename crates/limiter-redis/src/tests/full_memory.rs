@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join;
-use limiter_core::{Cost, Policy};
+use limiter_core::Cost;
 use limiter_double::Server;
 
 use super::{
     client::Client,
     in_flight::World,
-    store::{Store, unique},
+    store::{Store, policy, unique},
 };
 use crate::{CallError, Fault, RedisLimiter};
 
@@ -23,14 +23,6 @@ const POLICIES: [&str; 7] = [
     "2/min, 20/h",
     "2/min, 20/h by sliding-log",
 ];
-
-fn policy(text: &str) -> Policy {
-    let limits = text.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
-    match limits.clone().count() {
-        1 => Policy::parse("test", text).unwrap(),
-        _ => Policy::all_of("test", limits).unwrap(),
-    }
-}
 
 /// Returns a limiter that asks the server each time.
 fn limiter(store: &Arc<Store>, text: &str) -> RedisLimiter<Client> {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Policy, Quota, Timestamp};
+use limiter_core::{Cost, Policy, Quota, Receipt, Timestamp};
 use limiter_test::subject::{Operations, Subject};
 
-use super::store::Store;
+use super::store::{Store, policy, unique};
 
 const SECOND: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
@@ -88,4 +88,24 @@ fn a_refund_to_a_log_gives_back_behind_any_number_of_later_entries() {
     let before = limiter.peek(now, "key").remaining();
     assert_eq!(limiter.refund(now, taken.into_receipt().unwrap()), 3);
     assert_eq!(limiter.peek(now, "key").remaining(), before + 3);
+}
+
+#[test]
+fn receipts_of_other_limiters_give_nothing_back() {
+    let (store, prefix) = (Store::new(), unique());
+    let [one, other] = [(); 2].map(|()| store.limiter_of(&prefix, &policy("5/day"), 0));
+    let reserve = || {
+        let reserved = one.reserve("key", Cost::of(2), Duration::ZERO);
+        store.block_on(reserved).unwrap().into_receipt().unwrap()
+    };
+    let used = || store.block_on(one.peek("key")).unwrap().used();
+    assert_eq!(store.block_on(other.refund(reserve())).unwrap(), 0);
+    assert_eq!(store.block_on(one.refund(Receipt::new("a stranger's", 1))).unwrap(), 0);
+    assert_eq!(used(), 2);
+    let handle = one.with_policy(&policy("7/day")).unwrap();
+    assert_eq!(store.block_on(handle.refund(reserve())).unwrap(), 2);
+    assert_eq!(used(), 2);
+    let from_before_reset = reserve();
+    store.block_on(one.reset("key")).unwrap();
+    assert_eq!(store.block_on(one.refund(from_before_reset)).unwrap(), 0);
 }

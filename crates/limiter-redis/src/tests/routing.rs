@@ -7,10 +7,11 @@ use std::{
 };
 
 use fred::types::{Value, config::Server as Address};
-use limiter_core::{Clock, Policy, Timestamp};
+use limiter_core::{Clock, Timestamp};
 use limiter_double::{Cluster as Double, Reply, Version};
 use tokio::{runtime::Handle, time::Instant};
 
+use super::store::policy;
 use crate::{
     CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
     client::{
@@ -147,12 +148,7 @@ impl Client {
     }
 
     fn limiter(&self, text: &str) -> RedisLimiter<Self> {
-        let limits = text.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
-        let policy = match limits.clone().count() {
-            1 => Policy::parse("test", text).unwrap(),
-            _ => Policy::all_of("test", limits).unwrap(),
-        };
-        let builder = RedisLimiter::builder(policy).clock(RuntimeClock(self.network.start));
+        let builder = RedisLimiter::builder(policy(text)).clock(RuntimeClock(self.network.start));
         builder.denial_cache(0).build_on(self.clone()).unwrap()
     }
 

@@ -226,6 +226,15 @@ pub(super) fn drain(subject: &InRedis, now: Timestamp) {
     subject.process.block_on(subject.limiter.drain(Duration::from_secs(10))).unwrap();
 }
 
+/// Returns a policy by its text, which has several limits between commas.
+pub(super) fn policy(text: &str) -> Policy {
+    let limits = text.split(", ").map(|limit| Policy::parse(limit, limit).unwrap());
+    match limits.clone().count() {
+        1 => Policy::parse("test", text).unwrap(),
+        _ => Policy::all_of("test", limits).unwrap(),
+    }
+}
+
 /// Returns a prefix that no other limiter has.
 pub(super) fn unique() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -7,14 +7,16 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     task::Poll,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use limiter_core::{Cost, Policy};
+use futures::poll;
+use limiter_core::{Cost, ErrorKind, Policy};
 use limiter_redis::{RedisLimiter, connect};
 use limiter_rig::server::{self, Server};
+use tokio::runtime;
 
-use crate::{PATIENT, builder, eventually};
+use crate::{PATIENT, builder, connect_here, eventually};
 
 /// The task that makes a call was once on the worker's own queue, behind the task that computes, with
 /// the checks of all workers.
@@ -66,13 +68,23 @@ async fn a_connection_and_its_thread_end_with_the_last_handle() {
     assert!(handle.check("key").await.unwrap().is_admitted());
     assert_eq!(connections(&server), 1);
     let mut check = handle.reserve("key", Cost::ONE, Duration::ZERO);
-    let polled = futures::poll!(&mut check);
+    let polled = poll!(&mut check);
     drop(handle);
     let check = if let Poll::Ready(done) = polled { done } else { check.await };
     assert!(check.unwrap().is_admitted());
-    let start = Instant::now();
-    while connections(&server) > 0 {
-        assert!(start.elapsed() < crate::GIVE_UP_AFTER, "the connection stays");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+    eventually("no connection stays", async || connections(&server) == 0).await;
+}
+
+#[test]
+fn a_connection_whose_runtime_ended_leaves_no_check_waiting() {
+    let one_thread = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (connected, caller, server) = (one_thread(), one_thread(), Server::start());
+    let connection = connected.block_on(connect_here(&server.url()));
+    let limiter = builder(3).deadline(PATIENT).build_on(connection).unwrap();
+    let mut queued = limiter.check("key");
+    caller.block_on(async { assert!(poll!(&mut queued).is_pending()) });
+    drop(connected);
+    for check in [queued, limiter.check("key"), limiter.check("key")] {
+        assert_eq!(caller.block_on(check).unwrap_err().kind(), ErrorKind::Undetermined);
     }
 }

@@ -8,37 +8,28 @@
 )]
 
 mod acl;
-mod batches;
-mod blocks;
 mod brought;
 mod busy;
-mod changes;
-mod charges;
 mod clocked;
 mod cluster;
 mod conformance;
 mod connections;
 mod credentials;
-mod denied_writes;
 mod evidence;
 mod file;
 mod full_memory;
 mod holes;
 mod idle;
 mod in_flight;
-mod leases;
 mod nodes;
 mod older_map;
-mod operations;
 mod outages;
 mod planted;
 mod ready;
 mod redaction;
 mod resharding;
 mod scripted;
-mod secrets;
 mod sentinel;
-mod sessions;
 mod silence;
 #[cfg(target_os = "linux")]
 mod threads;
@@ -51,7 +42,6 @@ use std::{
 
 use limiter_core::{Decision, Fallback, Policy, Quota};
 use limiter_redis::{Builder, ConnectOptions, Connection, RedisLimiter, connect_with};
-use limiter_rig::server::Server;
 use tokio::{
     runtime::Handle,
     time::{sleep, timeout},
@@ -129,14 +119,6 @@ async fn recover(limiter: &RedisLimiter) -> (Decision, Duration) {
         sleep(Duration::from_millis(5)).await;
     }
     panic!("the server was not found again")
-}
-
-/// Returns how often a server ran a script.
-fn calls(server: &Server) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]).unwrap();
-    let lines = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
-    let calls = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
-    lines.filter_map(calls).sum()
 }
 
 /// Returns the key of a subject's hash, or if all limits are logs, of the list of the first one.

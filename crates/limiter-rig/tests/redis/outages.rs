@@ -7,9 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_core::{Cost, Error, OnStoreFailure};
 use limiter_redis::{
-    ConnectOptions, RedisLimiter, connect_with,
+    RedisLimiter,
     scripts::{CALL_COMMANDS, SCRIPT_COMMANDS},
 };
 use limiter_rig::{
@@ -19,8 +18,7 @@ use limiter_rig::{
 use tokio::time::sleep;
 
 use crate::{
-    GIVE_UP_AFTER, PATIENT, PERMITS, POLICIES, builder, connect_here, failures, patient, policy,
-    recover,
+    PATIENT, PERMITS, POLICIES, builder, connect_here, failures, patient, policy, recover,
 };
 
 /// How each log line about a cause begins.
@@ -148,29 +146,6 @@ async fn each_cause_is_logged_once_and_so_is_its_end() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_share_each_operation_returns_the_error() {
-    let server = Server::start();
-    // Long enough for a reply on a busy machine, and short enough to wait for until the breaker opens.
-    let builder = builder(3).deadline(Duration::from_secs(1));
-    let limiter = builder.connect(&server.url()).await.unwrap();
-    assert!(limiter.check("key").await.unwrap().is_admitted());
-    server.pause();
-    let none_decided = |error: Error| {
-        assert!(error.to_string().starts_with("policy \"test\": "), "{error}");
-        // The caller chooses what follows.
-        assert!(OnStoreFailure::Allow.admits(&error) && !OnStoreFailure::Deny.admits(&error));
-    };
-    for _ in 0..20 {
-        none_decided(limiter.check("key").await.unwrap_err());
-        none_decided(limiter.reserve("key", Cost::ONE, Duration::ZERO).await.unwrap_err());
-        none_decided(limiter.take_up_to("key", Cost::of(5)).await.unwrap_err());
-        none_decided(limiter.charge("key", Cost::of(5)).await.unwrap_err());
-    }
-    none_decided(limiter.peek("key").await.unwrap_err());
-    none_decided(limiter.reset("key").await.unwrap_err());
-}
-
 #[tokio::test]
 async fn an_absent_server_is_an_error_in_time_from_the_first_check() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -212,19 +187,4 @@ async fn a_slow_start_is_logged_once() {
         let _ = recover(&limiter).await;
         assert_eq!((count("WARN"), count("INFO")), (1, 1), "{:#?}", log.lines());
     }
-}
-
-#[tokio::test]
-async fn a_breaker_opens_after_the_time_of_silence_that_was_set() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let options = ConnectOptions::new().with_silence(Duration::from_millis(700));
-    let connection = connect_with(&format!("redis://{nobody}"), &options).await.unwrap();
-    let limiter = builder(1).build_on(connection).unwrap();
-    let start = Instant::now();
-    while limiter.counters().breaker_opened == 0 {
-        assert!(limiter.peek("key").await.is_err());
-        assert!(start.elapsed() < GIVE_UP_AFTER);
-        sleep(Duration::from_millis(10)).await;
-    }
-    assert!(start.elapsed() >= Duration::from_millis(700));
 }

@@ -1,64 +1,14 @@
-//! What someone else has written at a limiter's keys. limiter-redis plants random fields and lists in a server in the process.
+//! How many commands a check takes, as a real server counts them.
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, ErrorKind, Limit, Policy};
-use limiter_redis::{RedisLimiter, connect};
+use limiter_core::Policy;
+use limiter_redis::RedisLimiter;
 use limiter_rig::server::Server;
-use limiter_test::bounds::cases::policies;
 
 use crate::key_of;
 
 const KEY: &str = "key";
-
-fn is_log(limit: &Limit) -> bool {
-    matches!(limit.algorithm(), Algorithm::SubWindows(_) | Algorithm::SlidingLog)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_of_another_type_is_an_error_and_is_left_alone() {
-    let server = Server::start();
-    let client = connect(&server.url()).await.unwrap();
-    for (number, (name, policy)) in policies().into_iter().enumerate() {
-        let limiter = RedisLimiter::builder(policy)
-            .prefix(&number.to_string())
-            .denial_cache(0)
-            .deadline(Duration::from_secs(10))
-            .build_on(client.clone())
-            .unwrap();
-        let keys = limiter.stored_keys(KEY).unwrap();
-        let has_hash = !limiter.policy().limits().iter().all(is_log);
-        for (place, key) in keys.iter().enumerate() {
-            let key = str::from_utf8(key).unwrap();
-            let own = if has_hash && place == 0 { "HSET" } else { "RPUSH" };
-            for plant in [
-                &["SET", key, "1"][..],
-                &["RPUSH", key, "1"],
-                &["SADD", key, "1"],
-                &["HSET", key, "1", "1"],
-                &["ZADD", key, "1", "1"],
-                &["XADD", key, "*", "1", "1"],
-            ] {
-                if plant[0] == own {
-                    continue;
-                }
-                limiter.reset(KEY).await.unwrap();
-                server.command(plant).unwrap();
-                let dump = server.command(&["OBJECT", "ENCODING", key]).unwrap();
-                // Far more often than a breaker would take for an outage.
-                for _ in 0..10 {
-                    let error = limiter.check(KEY).await.unwrap_err();
-                    assert_eq!(error.kind(), ErrorKind::Unexpected, "{name}: {error}");
-                    assert!(error.to_string().contains("WRONGTYPE "), "{name}: {error}");
-                }
-                assert_eq!(server.command(&["OBJECT", "ENCODING", key]).unwrap(), dump);
-            }
-        }
-        assert_eq!(limiter.counters().short_circuited, 0);
-        limiter.reset(KEY).await.unwrap();
-        assert_eq!(limiter.peek(KEY).await.unwrap().reset_after(), Duration::ZERO);
-    }
-}
 
 /// A check behind many entries that are over reads them 64 at a time, and removes them.
 #[tokio::test]

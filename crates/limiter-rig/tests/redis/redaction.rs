@@ -1,17 +1,19 @@
-//! No error, log line, event or `Debug` output shows a password that a server refuses.
+//! No error, log line, event or `Debug` output shows a password that a server refuses, and no command a secret key.
 
 use std::{
     error::Error,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use limiter_core::Limiter as _;
+use limiter_core::{Cost, Key, Limiter as _};
 use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
 use limiter_rig::{log::Log, server::Server};
 use tokio::{runtime::Handle, time::sleep};
 
-use crate::{daily, shared};
+use crate::{PATIENT, daily, shared};
 
 /// The secrets that are planted. No text must contain one of them, also not in part.
 const SECRETS: [&str; 3] = ["hunter2", "s3cr3t", "tr0ub4dor"];
@@ -92,4 +94,32 @@ async fn connections_and_limiters_show_no_password() {
     let lines = log.lines();
     assert!(lines.iter().any(|line| line.contains("AUTH")), "{lines:?}");
     assert_hidden(&lines.join("\n"), "the log");
+}
+
+const TOKEN: &str = "sk-live-4eC39Hq";
+
+#[tokio::test]
+async fn a_secret_is_nowhere_on_the_server() {
+    let server = Server::start();
+    let limiter = RedisLimiter::builder(daily(3)).deadline(PATIENT).key_secret("0123456789abcdef");
+    let limiter = limiter.connect(&server.url()).await.unwrap();
+    let mut monitor = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    monitor.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    monitor.write_all(b"MONITOR\r\n").unwrap();
+    monitor.read_exact(&mut [0; 5]).unwrap();
+    let path = Key::tuple(["/search".into(), Key::secret(TOKEN)]);
+    for key in [Key::secret(TOKEN), path] {
+        let _ = limiter.check(&key).await.unwrap();
+        limiter.peek(&key).await.unwrap();
+        let reserved = limiter.reserve(&key, Cost::ONE, Duration::ZERO).await.unwrap();
+        assert_eq!(limiter.refund(reserved.into_receipt().unwrap()).await.unwrap(), 1);
+    }
+    server.command(&["ECHO", "the end"]).unwrap();
+    let lines = BufReader::new(monitor).lines().map(Result::unwrap);
+    let seen: String = lines.take_while(|line| !line.contains("the end")).collect();
+    let keys = server.command(&["SCAN", "0", "COUNT", "1000"]).unwrap();
+    assert!(seen.contains("limiter:{@") && keys.contains("limiter:{@"), "{keys}\n{seen}");
+    for text in [seen, keys] {
+        assert!(!text.contains(TOKEN) && !text.contains("0123456789abcdef"), "{text}");
+    }
 }

@@ -12,11 +12,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{
-    executor::block_on,
-    future::{join_all, try_join_all},
-    poll,
-};
+use futures::{executor::block_on, future::join_all, poll};
 use limiter_core::{Cost, ErrorKind, Limiter as _, Source};
 use limiter_redis::{
     CallError, ConnectOptions, Event, EventKind, Fault, RedisLimiter, connect_with,
@@ -24,7 +20,7 @@ use limiter_redis::{
 use limiter_rig::server::Server;
 use tokio::runtime::{Builder, Handle};
 
-use crate::{builder, daily, eventually, failures, limiter, patient, recover, shared};
+use crate::{builder, daily, eventually, failures, patient, recover, shared};
 
 /// Returns the runtime of a thread of its own, which runs until the test ends.
 fn other_thread() -> Handle {
@@ -165,51 +161,6 @@ async fn use_once(limiter: &RedisLimiter, left: u64) {
     assert_eq!(reserved.decision().remaining(), left - 2);
     let acquired = limiter.acquire("key", Cost::ONE, None).await.unwrap();
     assert_eq!(acquired.decision().remaining(), left - 3);
-    limiter.drain(Duration::from_secs(5)).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refund_that_fails_is_counted_though_its_caller_left() {
-    let server = Server::start();
-    let limiter = limiter(&server.url(), 10).await;
-    let _ = recover(&limiter).await;
-    let receipt = loop {
-        let reserved = limiter.reserve("key", Cost::ONE, Duration::ZERO).await;
-        if let Ok(reserved) = reserved {
-            break reserved.into_receipt().unwrap();
-        }
-    };
-    server.pause();
-    let mut refund = Box::pin(limiter.refund(receipt).into_future());
-    assert!(poll!(&mut refund).is_pending());
-    drop(refund);
-    eventually("the refund is counted", async || limiter.counters().refunds_failed == 1).await;
-    server.resume();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_under_way_is_sent_before_the_end() {
-    let server = Server::start();
-    let limiter = patient(&server.url(), 100).await;
-    let reserve = |_| limiter.reserve("key", Cost::ONE, Duration::ZERO);
-    let reserved = try_join_all((0..100).map(reserve)).await.unwrap();
-    for reserved in reserved {
-        // Each refund is begun, and no one waits for it.
-        let mut refund = Box::pin(limiter.refund(reserved.into_receipt().unwrap()).into_future());
-        assert!(poll!(&mut refund).is_pending());
-    }
-    limiter.drain(Duration::from_secs(5)).await.unwrap();
-    // A permit's time that has passed since is not returned.
-    assert!(limiter.peek("key").await.unwrap().remaining() >= 99);
-
-    server.pause();
-    let mut check = Box::pin(limiter.check("key").into_future());
-    assert!(poll!(&mut check).is_pending());
-    let error = limiter.drain(Duration::from_millis(20)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Undetermined);
-    assert!(error.to_string().contains("1 operation"), "{error}");
-    server.resume();
-    drop(check.await);
     limiter.drain(Duration::from_secs(5)).await.unwrap();
 }
 

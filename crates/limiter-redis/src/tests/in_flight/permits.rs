@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use limiter_core::{ErrorKind, Occupancy, Source};
+use limiter_core::{ErrorKind, LimiterFuture, Occupancy, Source};
 
 use super::world::{Fate, World};
 use crate::tests::events::log::Log;
@@ -187,10 +187,16 @@ fn a_release_follows_an_outstanding_renewal() {
     world.calls();
     world.advance(10 * SECOND + Duration::from_millis(100));
     drop(permit);
+    // Else a process that ends would leave the permit until it expires.
+    let draining = limiter.clone();
+    let drained = async move { draining.drain(SECOND).await };
+    let drained = world.start(LimiterFuture::pending(drained));
     world.advance(Duration::from_millis(400));
+    assert!(drained.take().is_none());
     assert_eq!((world.calls(), world.members(&limiter, "alice")), (vec!["renew"], 1));
     world.advance(Duration::from_millis(200));
     assert_eq!((world.calls(), world.members(&limiter, "alice")), (vec!["leave"], 0));
+    assert!(drained.take().unwrap().is_ok());
     assert_eq!(limiter.held(), 0);
     // It is not renewed again.
     world.advance(30 * SECOND);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{ErrorKind, InFlightLimiter, Key};
 
 use super::world::World;
-use crate::RedisInFlight;
+use crate::{RedisInFlight, tests::store::policy};
 
 #[test]
 fn invalid_settings_are_errors_that_quote_them() {
@@ -54,4 +54,22 @@ fn keys_follow_the_conventions() {
     let limiter = world.builder(1).key_secret([7; 16]).build_on(world.client()).unwrap();
     let stored = String::from_utf8(limiter.stored_key(Key::secret("sk-1")).unwrap()).unwrap();
     assert!(stored.starts_with("limiter:{@") && stored.ends_with("}:test:inflight"), "{stored}");
+}
+
+#[test]
+fn a_limiter_of_rates_lends_its_client_and_settings() {
+    let world = World::new();
+    let rates = world.store.limiter_with("shop", &policy("5/day"), |it| it.key_secret([7; 32]));
+    // Handles of the same states, with other ids.
+    let [uploads, again] = [(); 2].map(|()| rates.in_flight("uploads", 1).unwrap());
+    assert_eq!(uploads.stored_key("alice").unwrap(), b"shop:{salice}:uploads:inflight");
+    let key = || Key::secret("sk-1");
+    let permit = world.admit(uploads.enter(key()));
+    assert!(!world.ask(again.enter(key())).unwrap().is_admitted());
+    drop(world.admit(again.enter_under(key(), 2)));
+    drop(permit);
+    world.run();
+    let limiter: &dyn InFlightLimiter = &again;
+    assert_eq!(world.ask(limiter.peek(&key(), 1)).unwrap().held(), 0);
+    assert!(rates.in_flight("uploads", 0).is_err());
 }
