@@ -2,15 +2,14 @@
 
 pub mod in_flight;
 
-use std::{
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use limiter_core::{Policy, Quota};
 
 /// Permits that were admitted at some moment from `begun` to `ended`, in microseconds of Unix time.
+///
+/// It counts in a window if it was begun and ended there, so that no schedule of threads and processes adds to what was
+/// admitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
     /// When the check was begun.
@@ -20,13 +19,6 @@ pub struct Admission {
     /// How many permits it took.
     pub permits: u64,
 }
-
-/// Admissions. A clone is the same collection.
-///
-/// An admission counts in a window if it was begun and ended there, so that no schedule of threads and processes adds
-/// to what was admitted.
-#[derive(Clone, Debug, Default)]
-pub struct Audit(Arc<Mutex<Vec<Admission>>>);
 
 /// The windows that are tried, in microseconds.
 const WINDOWS: [u64; 9] =
@@ -42,80 +34,43 @@ pub fn unix_micros() -> u64 {
     u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
-impl Audit {
-    /// Adds an admission that has ended now.
-    pub fn add(&self, begun: u64, permits: u64) {
-        self.all().push(Admission { begun, ended: unix_micros(), permits });
-    }
+/// Returns by how many permits the bound of a policy by GCRA was exceeded at most, in windows from a millisecond to a
+/// second. Below zero, it was never reached.
+///
+/// # Panics
+///
+/// If a number is beyond 63 bits.
+#[must_use]
+pub fn over(admissions: &[Admission], policy: &Policy) -> i64 {
+    let quota = policy.limits().first().expect("a policy has a limit").quota();
+    let windows = WINDOWS.iter().map(|window| over_in(admissions, *window, quota));
+    windows.max().unwrap_or(i64::MIN)
+}
 
-    /// Adds admissions of other processes.
-    pub fn extend(&self, admissions: impl IntoIterator<Item = Admission>) {
-        self.all().extend(admissions);
-    }
-
-    /// Returns how many permits were admitted.
-    #[must_use]
-    pub fn admitted(&self) -> u64 {
-        self.within(&(0..u64::MAX))
-    }
-
-    /// Returns how many permits were admitted within some time.
-    #[must_use]
-    pub fn within(&self, time: &Range<u64>) -> u64 {
-        let all = self.all();
-        let counts = all.iter().filter(|it| it.begun >= time.start && it.ended < time.end);
-        counts.map(|it| it.permits).sum()
-    }
-
-    /// Returns the time from the first admission to the last.
-    #[must_use]
-    pub fn span(&self) -> Range<u64> {
-        let all = self.all();
-        let first = all.iter().map(|it| it.begun).min().unwrap_or(0);
-        first..all.iter().map(|it| it.ended).max().unwrap_or(first)
-    }
-
-    /// Returns by how many permits the bound of a policy by GCRA was exceeded at most, in windows from a millisecond to
-    /// a second. Below zero, it was never reached.
-    ///
-    /// # Panics
-    ///
-    /// If a number is beyond 63 bits.
-    #[must_use]
-    pub fn over(&self, policy: &Policy) -> i64 {
-        let quota = policy.limits().first().expect("a policy has a limit").quota();
-        let windows = WINDOWS.iter().map(|window| self.over_in(*window, quota));
-        windows.max().unwrap_or(i64::MIN)
-    }
-
-    fn over_in(&self, window: u64, quota: &Quota) -> i64 {
-        let span = self.span();
-        let place = |micros: u64| usize::try_from(micros / GRID).expect("a time within days");
-        let count = |permits: u64| i64::try_from(permits).expect("a number of permits");
-        // How many more permits lie in the window that begins at a point of the grid than at the one before.
-        let mut steps = vec![0_i64; place(span.end - span.start) + 2];
-        for Admission { begun, ended, permits } in self.all().iter() {
-            let first = place((ended - span.start).saturating_sub(window).next_multiple_of(GRID));
-            let after = place(begun - span.start) + 1;
-            if first < after
-                && let Ok([from, to]) = steps.get_disjoint_mut([first, after])
-            {
-                *from += count(*permits);
-                *to -= count(*permits);
-            }
+fn over_in(admissions: &[Admission], window: u64, quota: &Quota) -> i64 {
+    let start = admissions.iter().map(|it| it.begun).min().unwrap_or(0);
+    let end = admissions.iter().map(|it| it.ended).max().unwrap_or(start);
+    let place = |micros: u64| usize::try_from(micros / GRID).expect("a time within days");
+    let count = |permits: u64| i64::try_from(permits).expect("a number of permits");
+    // How many more permits lie in the window that begins at a point of the grid than at the one before.
+    let mut steps = vec![0_i64; place(end - start) + 2];
+    for Admission { begun, ended, permits } in admissions {
+        let first = place((ended - start).saturating_sub(window).next_multiple_of(GRID));
+        let after = place(begun - start) + 1;
+        if first < after
+            && let Ok([from, to]) = steps.get_disjoint_mut([first, after])
+        {
+            *from += count(*permits);
+            *to -= count(*permits);
         }
-        let flow = u128::from(quota.permits()) * u128::from(window) * 1_000;
-        let flow = (flow / quota.window().as_nanos()).try_into().expect("a number of permits");
-        let admitted = steps.iter().scan(0, |sum, step| {
-            *sum += step;
-            Some(*sum)
-        });
-        admitted.max().unwrap_or(0) - count(quota.burst()) - count(flow)
     }
-
-    fn all(&self) -> MutexGuard<'_, Vec<Admission>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    let flow = u128::from(quota.permits()) * u128::from(window) * 1_000;
+    let flow = (flow / quota.window().as_nanos()).try_into().expect("a number of permits");
+    let admitted = steps.iter().scan(0, |sum, step| {
+        *sum += step;
+        Some(*sum)
+    });
+    admitted.max().unwrap_or(0) - count(quota.burst()) - count(flow)
 }
 
 #[cfg(test)]
@@ -130,13 +85,7 @@ mod tests {
             ended: 5_000_010 + micros,
             permits,
         };
-        let audit = Audit::default();
-        audit.extend([at(0, 10), at(900, 1)]);
-        assert_eq!(audit.over(&policy), 0);
-        audit.extend([at(90_000, 12)]);
-        assert_eq!(audit.over(&policy), 1);
-        audit.extend([at(91_500, 4)]);
-        assert_eq!(audit.over(&policy), 3);
-        assert_eq!((audit.admitted(), audit.within(&(5_090_000..5_091_000))), (27, 12));
+        let all = [at(0, 10), at(900, 1), at(90_000, 12), at(91_500, 4)];
+        assert_eq!([2, 3, 4].map(|first| over(&all[..first], &policy)), [0, 1, 3]);
     }
 }

@@ -14,6 +14,7 @@
 //! ```
 
 use std::{
+    env,
     io::{BufRead, BufReader, Read},
     process::{Child, Command, Stdio},
     sync::{Arc, Condvar, Mutex, PoisonError},
@@ -109,6 +110,57 @@ impl Program {
         let shown: String = words.iter().map(|word| format!(" {}", quoted(word))).collect();
         let mut command = Command::new("curl");
         Response::parse(&run(&format!("curl{shown}"), command.args(words).args(["-m", "30"])))
+    }
+}
+
+/// A test of this binary in another process, which is killed on drop.
+#[derive(Debug)]
+pub struct Again(Child);
+
+impl Again {
+    /// Returns the command that runs one test alone, with its output.
+    ///
+    /// # Panics
+    ///
+    /// If the system does not know this process's binary.
+    #[must_use]
+    pub fn command(test: &str) -> Command {
+        let mut command = Command::new(env::current_exe().expect("a path of this binary"));
+        command.args(["--exact", test, "--nocapture"]);
+        command
+    }
+
+    /// Starts a command.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be started.
+    #[must_use]
+    #[track_caller]
+    pub fn start(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    }
+
+    /// Returns the process, with its input and output.
+    pub const fn process(&mut self) -> &mut Child {
+        &mut self.0
+    }
+
+    /// Sends a signal by its name, such as `STOP`.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be sent.
+    pub fn signal(&self, name: &str) {
+        let _ = shell(&format!("kill -{name} {}", self.0.id()));
+    }
+}
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

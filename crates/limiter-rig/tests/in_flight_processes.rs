@@ -11,9 +11,9 @@ use std::{
     env,
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write, stdin},
-    path::{Path, PathBuf},
+    path::Path,
     pin::pin,
-    process::{self, Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{self, ChildStdin, ChildStdout, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -29,6 +29,7 @@ use limiter_rig::{
         in_flight::{Span, most_at_once},
         unix_micros,
     },
+    program::Again,
     server::Server,
 };
 use tokio::{runtime, select, sync::Notify, time::sleep};
@@ -62,24 +63,21 @@ const COUNTED: &str = "counted ";
 /// How long a process is stopped, in seconds. The expiry is less than half of it.
 const STOP: &str = "LIMITER_TEST_STOP";
 
+const NAME: &str = "requests_in_flight_of_all_processes_stay_within_the_limits";
+
 #[test]
 fn requests_in_flight_of_all_processes_stay_within_the_limits() {
-    let stop = env::var(STOP).map_or(5, |seconds| seconds.parse().unwrap());
-    let stop = Duration::from_secs(stop);
-    let name = "requests_in_flight_of_all_processes_stay_within_the_limits";
-    work_or_audit(name, stop * 2 / 5, stop);
-}
-
-/// Works as one of the processes, or starts them and audits what they did.
-fn work_or_audit(name: &str, expiry: Duration, stop: Duration) {
     if let Ok(words) = env::var(CHILD) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         return runtime.block_on(work(&words));
     }
+    let stop = env::var(STOP).map_or(5, |seconds| seconds.parse().unwrap());
+    let stop = Duration::from_secs(stop);
+    let expiry = stop * 2 / 5;
     let server = Server::start();
-    let folder = env::temp_dir().join(format!("limiter-in-flight-{name}-{}", process::id()));
+    let folder = env::temp_dir().join(format!("limiter-in-flight-{}", process::id()));
     fs::create_dir_all(&folder).unwrap();
-    let start = |number| Process::start(name, &server, expiry, number, &folder);
+    let start = |number| Process::start(&server, expiry, number, &folder);
     let mut processes: Vec<_> = (0..PROCESSES).map(start).collect();
     for process in &mut processes {
         assert!(process.line(READY).is_some(), "a process did not start");
@@ -94,8 +92,8 @@ fn work_or_audit(name: &str, expiry: Duration, stop: Duration) {
     );
 
     let begun = Instant::now();
-    processes[STOPPED].signal("-STOP");
-    processes[KILLED].signal("-KILL");
+    processes[STOPPED].again.signal("STOP");
+    processes[KILLED].again.signal("KILL");
     let mut back = [KILLED, STOPPED].map(|process| (process, None));
     while begun.elapsed() < stop {
         for (process, back) in &mut back {
@@ -110,28 +108,17 @@ fn work_or_audit(name: &str, expiry: Duration, stop: Duration) {
     for (process, back) in back {
         assert!(back.is_some(), "the permits of process {process} are not back after {stop:?}");
     }
-    processes[STOPPED].signal("-CONT");
+    processes[STOPPED].again.signal("CONT");
     let works_again = within(GIVEN_UP_AFTER, || works(STOPPED));
     assert!(works_again.is_some(), "the stopped process does not work again");
 
     for (number, process) in processes.into_iter().enumerate() {
-        let Some([millis, admitted, refused, failures, renewals, lost, restored, not_released]) =
-            process.counted()
-        else {
+        let Some([admitted, failures, lost, not_released]) = process.counted() else {
             assert_eq!(number, KILLED, "process {number} ended early");
             continue;
         };
-        let expiries = millis as f64 / expiry.as_millis() as f64;
-        println!(
-            "process {number}: {admitted} admitted, {refused} refused, {failures} failures, {renewals} calls renewed permits \
-             in {expiries:.2} expiries, {lost} permits lost, {restored} restored, {not_released} not released"
-        );
-        assert!(admitted > 0 && renewals > 0, "process {number}");
-        // While permits are taken all the time, up to six times in an expiry, by a call for each 200 permits. And each call
-        // that failed once more.
-        let calls = (TASKS / PROCESSES).div_ceil(200);
-        let most = (6.0 * expiries + 1.0) * calls as f64 + failures as f64;
-        assert!(renewals as f64 <= most, "process {number}");
+        println!("process {number}: {admitted} admitted, {failures} failures, {lost} permits lost");
+        assert!(admitted > 0, "process {number}");
         // Those of the process that was stopped have expired meanwhile.
         assert!(not_released <= failures || number == STOPPED, "process {number}");
         // A machine that is busy with other tests may keep other processes from renewing theirs.
@@ -140,12 +127,12 @@ fn work_or_audit(name: &str, expiry: Duration, stop: Duration) {
     let all_back =
         within(GIVEN_UP_AFTER, || (0..KEYS + 2).all(|key| held(&server, &stored_key(key)) == 0));
     println!("all permits were back after {:?}", all_back.expect("permits are not back"));
-    audit(&folder, &server);
+    audit(&folder);
     fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Checks that the work of all processes was within the limits at every moment.
-fn audit(folder: &Path, server: &Server) {
+fn audit(folder: &Path) {
     let mut spans = Vec::new();
     for log in fs::read_dir(folder).unwrap() {
         let bytes = fs::read(log.unwrap().path()).unwrap();
@@ -155,8 +142,7 @@ fn audit(folder: &Path, server: &Server) {
         spans.extend(records.map(|[key, begun, ended]| Span { key, begun, ended }));
     }
     let most = most_at_once(&spans);
-    let calls = calls(server);
-    println!("{} at once, in {} spans, by {calls} script calls", most.of_all, spans.len());
+    println!("{} at once, in {} spans", most.of_all, spans.len());
     let mut full = 0;
     for (key, (most, at)) in &most.of_keys {
         let limit = u64::from(limit_of(*key));
@@ -198,14 +184,6 @@ fn held(server: &Server, key: &str) -> u64 {
     reply.expect("the server replies").trim_start_matches(':').parse().unwrap()
 }
 
-/// Returns how many script calls of limiters the server has executed.
-fn calls(server: &Server) -> u64 {
-    let info = server.command(&["INFO", "commandstats"]).unwrap();
-    let count =
-        |line: &str| line.strip_prefix("cmdstat_evalsha:calls=")?.split(',').next()?.parse().ok();
-    info.lines().find_map(count).unwrap_or(0)
-}
-
 /// A task's own sequence of random numbers.
 struct Random(u64);
 
@@ -241,7 +219,6 @@ async fn work(words: &str) {
     let step = Duration::from_millis(if number < 2 { expiry / 4 } else { expiry * 100 });
     let (log, is_over, over) = (File::create(log).unwrap(), AtomicBool::new(false), Notify::new());
     let worker = Arc::new(Worker { limiter, expiry, log, is_over, over, step });
-    let begun = Instant::now();
     // As many tasks of each key as suits its limit.
     let permits: Vec<_> = (0..KEYS).flat_map(|key| (0..limit_of(key)).map(move |_| key)).collect();
     let tasks = (number..TASKS).filter(|task| task % PROCESSES == number);
@@ -260,7 +237,6 @@ async fn work(words: &str) {
     ended.await.unwrap().unwrap();
     worker.is_over.store(true, Relaxed);
     worker.over.notify_waiters();
-    let millis = begun.elapsed().as_millis();
     let counters = worker.limiter.counters();
     for task in tasks {
         task.await.unwrap();
@@ -268,14 +244,8 @@ async fn work(words: &str) {
     worker.limiter.drain(Duration::from_millis(expiry)).await.unwrap();
     let failures = counters.unavailable + counters.undetermined + counters.unexpected;
     let not_released = worker.limiter.counters().releases_failed;
-    println!(
-        "{COUNTED}{millis} {} {} {failures} {} {} {} {not_released}",
-        counters.admitted,
-        counters.refused,
-        counters.renewals,
-        counters.permits_lost,
-        counters.permits_restored,
-    );
+    let (admitted, lost) = (counters.admitted, counters.permits_lost);
+    println!("{COUNTED}{admitted} {failures} {lost} {not_released}");
 }
 
 impl Worker {
@@ -326,22 +296,23 @@ impl Worker {
     }
 }
 
-/// This test as another process, that works. It is killed on drop.
+/// This test as another process, that works.
 struct Process {
-    child: Child,
+    again: Again,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl Process {
-    fn start(name: &str, server: &Server, expiry: Duration, number: u64, folder: &Path) -> Self {
-        let log: PathBuf = folder.join(number.to_string());
+    fn start(server: &Server, expiry: Duration, number: u64, folder: &Path) -> Self {
+        let log = folder.join(number.to_string());
         let words = format!("{} {} {number} {}", server.url(), expiry.as_millis(), log.display());
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", name, "--nocapture", "--include-ignored"]).env(CHILD, words);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
-        Self { child, input, output: BufReader::new(output) }
+        let mut command = Again::command(NAME);
+        command.env(CHILD, words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut again = Again::start(&mut command);
+        let process = again.process();
+        let (input, output) = (process.stdin.take(), process.stdout.take().unwrap());
+        Self { again, input, output: BufReader::new(output) }
     }
 
     /// Waits for a line that begins with `start`, and returns the rest of it, or `None` if the process has ended.
@@ -350,24 +321,11 @@ impl Process {
         lines.find_map(|line| line.strip_prefix(start).map(str::to_owned))
     }
 
-    fn signal(&self, name: &str) {
-        let status = Command::new("kill").args([name, &self.child.id().to_string()]).status();
-        assert!(status.unwrap().success());
-    }
-
     /// Lets the process end, and returns what it has counted.
-    fn counted(mut self) -> Option<[u64; 8]> {
+    fn counted(mut self) -> Option<[u64; 4]> {
         self.input = None;
         let counted = self.line(COUNTED)?;
         let numbers = counted.split(' ').map(|number| number.parse().unwrap());
         numbers.collect::<Vec<_>>().try_into().ok()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // An error means that it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

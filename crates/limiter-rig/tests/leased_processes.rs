@@ -8,8 +8,8 @@ use std::{
     env,
     fs::{self, File},
     io::Write,
-    path::{Path, PathBuf},
-    process::{self, Child, Command, Stdio},
+    path::Path,
+    process::{self, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -17,7 +17,8 @@ use std::{
 use limiter_core::{Policy, Quota};
 use limiter_redis::RedisLimiter;
 use limiter_rig::{
-    audit::{Admission, Audit, unix_micros},
+    audit::{Admission, over, unix_micros},
+    program::Again,
     server::Server,
 };
 use tokio::{runtime::Runtime, task::yield_now};
@@ -34,6 +35,8 @@ const TEST: Duration = Duration::from_secs(8);
 const REDIS_OF_CHILD: &str = "LIMITER_TEST_LEASING_REDIS";
 const LOG_OF_CHILD: &str = "LIMITER_TEST_LEASING_LOG";
 
+const NAME: &str = "processes_that_are_stopped_and_killed_stay_within_the_limit";
+
 fn policy() -> Policy {
     Policy::gcra("test", Quota::per_second(2_000))
 }
@@ -49,8 +52,10 @@ fn processes_that_are_stopped_and_killed_stay_within_the_limit() {
     let mut logs = Vec::new();
     let mut start = || {
         let log = folder.join(logs.len().to_string());
-        logs.push(log.clone());
-        Process::start(&server, log)
+        let mut command = Again::command(NAME);
+        command.env(REDIS_OF_CHILD, server.url()).env(LOG_OF_CHILD, &log);
+        logs.push(log);
+        Again::start(command.stdout(Stdio::null()))
     };
     let mut processes: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
     let mut faults = BTreeMap::<&str, u64>::new();
@@ -66,9 +71,9 @@ fn processes_that_are_stopped_and_killed_stay_within_the_limit() {
         match fault {
             // It continues while its lease lasts, and after that.
             "stopped" => {
-                process.signal("-STOP");
+                process.signal("STOP");
                 thread::sleep(if number % 2 == 0 { LEASE / 2 } else { LEASE * 2 });
-                process.signal("-CONT");
+                process.signal("CONT");
             }
             "killed" => *process = start(),
             _ => _ = server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap(),
@@ -76,16 +81,16 @@ fn processes_that_are_stopped_and_killed_stay_within_the_limit() {
         *faults.entry(fault).or_default() += 1;
     }
     drop(processes);
-    let audit = Audit::default();
+    let mut admissions = Vec::new();
     for log in logs {
         let bytes = fs::read(log).unwrap_or_default();
         let (numbers, _) = bytes.as_chunks::<8>();
         let (pairs, _) = numbers.as_chunks::<2>();
         let pairs = pairs.iter().map(|pair| pair.map(u64::from_le_bytes));
-        audit.extend(pairs.map(|[begun, ended]| Admission { begun, ended, permits: 1 }));
+        admissions.extend(pairs.map(|[begun, ended]| Admission { begun, ended, permits: 1 }));
     }
     fs::remove_dir_all(&folder).unwrap();
-    let (admitted, over) = (audit.admitted(), audit.over(&policy()));
+    let (admitted, over) = (admissions.len(), over(&admissions, &policy()));
     println!("{admitted} admitted, {over} permits over the bound, {faults:?}");
     assert!(over <= 0, "{over} permits over the bound");
     // What a process had leased is lost when it is killed.
@@ -107,30 +112,5 @@ async fn check(redis: &str, log: &Path) {
             log.write_all(numbers.as_flattened()).unwrap();
         }
         yield_now().await;
-    }
-}
-
-/// This test as another process, that checks. It is killed on drop.
-struct Process(Child);
-
-impl Process {
-    fn start(server: &Server, log: PathBuf) -> Self {
-        let mut command = Command::new(env::current_exe().unwrap());
-        let name = "processes_that_are_stopped_and_killed_stay_within_the_limit";
-        command.args(["--exact", name]).stdout(Stdio::null());
-        command.env(REDIS_OF_CHILD, server.url()).env(LOG_OF_CHILD, log);
-        Self(command.spawn().unwrap())
-    }
-
-    fn signal(&self, name: &str) {
-        let status = Command::new("kill").args([name, &self.0.id().to_string()]).status();
-        assert!(status.unwrap().success(), "kill {name}");
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
     }
 }

@@ -5,11 +5,11 @@
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{self, Command};
+use std::process;
 use std::time::{Duration, Instant};
 use std::{env, panic, thread};
 
-use limiter_rig::server::Server;
+use limiter_rig::{program::Again, server::Server};
 
 #[test]
 fn a_paused_server_is_silent_until_resumed() {
@@ -71,8 +71,7 @@ fn an_aborted_test_leaves_nothing_behind() {
     }
 
     // The same test, in another process.
-    let mut again = Command::new(env::current_exe().unwrap());
-    let output = again.args(["--exact", NAME, "--nocapture"]).env(ABORT, "1").output().unwrap();
+    let output = Again::command(NAME).env(ABORT, "1").output().unwrap();
     let output = String::from_utf8(output.stdout).unwrap();
     let (_, remains) = output.split_once("remains ").unwrap();
     let mut remains = remains.split_whitespace();

@@ -8,13 +8,12 @@ use std::{
 };
 
 use limiter_core::{Clock, ManualClock, Timer};
-use limiter_double::{Reply, Value, Version};
+use limiter_double::{Reply, Version};
 use limiter_redis::{CallError, ScriptCall, ScriptClient, ScriptReply, scripts};
 use tokio::runtime::Handle;
 
 use crate::{
-    pair::{Pair, in_order, now, number, shown},
-    random::Random,
+    pair::{Pair, in_order, shown},
     wire::Words,
 };
 
@@ -36,8 +35,6 @@ pub(crate) struct Both {
     pub(crate) pair: Pair,
     /// The time that the test sets, in microseconds.
     now: i64,
-    /// Whether scripts run as they are sent, except that their time stands still, while keys expire by the real clock.
-    is_still: bool,
     /// The digests of the texts that are run, by the scripts' names.
     known: BTreeMap<&'static str, Vec<u8>>,
     /// How many calls of each script were compared, and how many of these replied an error.
@@ -47,11 +44,10 @@ pub(crate) struct Both {
 }
 
 impl Client {
-    pub(crate) fn start(clock: ManualClock, is_still: bool, runtime: Handle) -> Self {
+    pub(crate) fn start(clock: ManualClock, runtime: Handle) -> Self {
         let both = Both {
             pair: Pair::start(),
             now: START,
-            is_still,
             known: BTreeMap::new(),
             calls: BTreeMap::new(),
             differences: Vec::new(),
@@ -103,10 +99,6 @@ fn read(reply: Reply) -> ScriptReply {
 }
 
 impl Both {
-    pub(crate) const fn is_still(&self) -> bool {
-        self.is_still
-    }
-
     /// Checks that all calls did the same.
     #[track_caller]
     pub(crate) fn check(&self) {
@@ -118,79 +110,18 @@ impl Both {
         );
     }
 
-    /// Checks that the same is stored at all keys, and deletes them.
-    #[track_caller]
-    pub(crate) fn check_keys(&mut self) {
-        let keys: Vec<_> =
-            self.pair.double.keys().map(|(key, stored)| (key.to_vec(), stored.clone())).collect();
-        let mut commands = Vec::new();
-        for (key, stored) in &keys {
-            let read: &[&str] = match stored.value {
-                Value::Text(_) => &["GET"],
-                Value::Hash(_) => &["HGETALL"],
-                Value::List(_) => &["LRANGE", "0", "-1"],
-                Value::SortedSet(_) => &["ZRANGE", "0", "-1", "WITHSCORES"],
-            };
-            let mut read: Words = read.iter().map(|word| word.as_bytes().to_vec()).collect();
-            read.insert(1, key.clone());
-            commands.extend([read, vec![b"PTTL".to_vec(), key.clone()]]);
-        }
-        self.pair.same_all(&commands);
-        assert_eq!(
-            number(&self.pair.connection.call(&["DBSIZE"])),
-            i64::try_from(keys.len()).unwrap()
-        );
-        self.pair.same(&["FLUSHALL"]);
-    }
-
-    /// Calls a script on both.
+    /// Runs a script on both, at the time that the test sets.
     fn run(&mut self, call: &ScriptCall) -> Reply {
         let arguments = call.args();
         let (name, text) = script(&arguments[1]);
-        let reply = if self.is_still {
-            self.run_still(name, text, &arguments)
-        } else {
-            self.run_replayed(name, text, call)
-        };
-        let is_loaded = !is_no_script(&reply);
-        let (calls, failures) = self.calls.entry(name).or_default();
-        *calls += usize::from(is_loaded);
-        *failures += usize::from(is_loaded && matches!(reply, Reply::Error(_)));
-        reply
-    }
-
-    /// Runs a script at a time that stands still.
-    fn run_still(
-        &mut self,
-        name: &'static str,
-        text: &str,
-        arguments: &[impl AsRef<[u8]>],
-    ) -> Reply {
-        if !self.known.contains_key(name) {
-            let text = lasting(&text.replace("redis.call('TIME')", "{ '1700000000', '5' }"));
-            let Reply::Bulk(known) = self.pair.same(&["SCRIPT", "LOAD", &text]) else {
-                panic!("no digest");
-            };
-            self.known.insert(name, known);
-        }
-        let mut command: Vec<&[u8]> = arguments.iter().map(AsRef::as_ref).collect();
-        (command[0], command[1]) = (b"EVALSHA", &self.known[name]);
-        let real = self.pair.connection.call(&command);
-        let double = self.pair.double.execute(&command, now());
-        if double != real {
-            self.differences.push(format!("{:?}\n{double:?}\n{real:?}", shown(&command[2..])));
-        }
-        real
-    }
-
-    /// Runs a script at the time that the test sets.
-    fn run_replayed(&mut self, name: &'static str, text: &str, call: &ScriptCall) -> Reply {
-        let arguments = call.args();
         let reply = self.pair.double.execute(&arguments, self.now);
         // Limiters send the text then.
-        if is_no_script(&reply) {
+        if matches!(&reply, Reply::Error(error) if error.starts_with("NOSCRIPT")) {
             return reply;
         }
+        let (calls, failures) = self.calls.entry(name).or_default();
+        *calls += 1;
+        *failures += usize::from(matches!(reply, Reply::Error(_)));
         let (kind, plain) = match &reply {
             Reply::Error(error) => ("error", Reply::Bulk(self.without_place(error).into())),
             reply => ("reply", reply.clone()),
@@ -267,68 +198,6 @@ impl Both {
         };
         error.to_owned()
     }
-
-    /// Plants a value at a key of both, which may be damaged: the one that is there, or another one, with a change.
-    pub(crate) fn plant(&mut self, key: &[u8], random: &mut Random) {
-        let stored = self.pair.double.stored(key).cloned();
-        let damaged =
-            |text: &[u8], random: &mut Random| damaged(&String::from_utf8_lossy(text), random);
-        let value = match stored.map(|stored| stored.value) {
-            Some(Value::List(mut list)) if !random.once_in(8) => {
-                let place = random.index(list.len());
-                match random.below(3) {
-                    0 if list.len() > 1 => drop(list.remove(place)),
-                    1 => list.insert(place, list[place].clone()),
-                    _ => list[place] = damaged(&list[place], random).into_bytes(),
-                }
-                list.into_iter().map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
-            }
-            Some(Value::Hash(mut fields)) if !random.once_in(8) => {
-                let place = random.index(fields.len());
-                fields[place].1 = damaged(&fields[place].1, random).into_bytes();
-                if random.once_in(4) {
-                    fields.truncate(place + 1);
-                }
-                let words = fields.iter().flat_map(|(field, value)| [&field[..], value]);
-                self.delete(key);
-                self.command(&[b"HSET", key].into_iter().chain(words).collect::<Vec<_>>());
-                return;
-            }
-            Some(Value::SortedSet(_)) if !random.once_in(4) => {
-                let score =
-                    self.now + i64::try_from(random.below(200_000_000)).unwrap() - 100_000_000;
-                self.command(&[b"ZADD", key, score.to_string().as_bytes(), b"planted"]);
-                return;
-            }
-            _ => {
-                vec![random.choose(&["", "1", "abc", "1700000000000000 1", "-1 5, 3"]).to_string()]
-            }
-        };
-        let is_list = value.len() > 1 || random.once_in(10);
-        let values: Vec<_> = value.iter().map(String::as_bytes).collect();
-        self.delete(key);
-        match (is_list, &values[..]) {
-            (false, [value]) => self.command(&[b"SET", key, value]),
-            _ => self.command(&[&[&b"RPUSH"[..], key], &values[..]].concat()),
-        }
-    }
-
-    /// Deletes a key that on the real server may be there still, although it has expired.
-    fn delete(&mut self, key: &[u8]) {
-        self.pair.double.execute(&[b"DEL", key], self.now);
-        self.pair.connection.call(&[b"DEL", key]);
-        self.pair.connection.call(&[b"HDEL", EXPIRIES, key]);
-    }
-
-    fn command(&mut self, words: &[&[u8]]) {
-        let (double, real) =
-            (self.pair.double.execute(words, self.now), self.pair.connection.call(words));
-        assert_eq!(double, real, "{:?}", shown(words));
-    }
-}
-
-fn is_no_script(reply: &Reply) -> bool {
-    matches!(reply, Reply::Error(error) if error.starts_with("NOSCRIPT"))
 }
 
 /// Returns the name and the text of the script with a text or a digest.
@@ -338,32 +207,4 @@ fn script(called: &[u8]) -> (&'static str, &'static str) {
     let mut all = scripts::all().zip(&*DIGESTS);
     let is_called = |text: &str, digest: &str| [text, digest].map(str::as_bytes).contains(&called);
     all.find(|((_, text), digest)| is_called(text, digest)).unwrap().0
-}
-
-/// Returns a script whose keys last an hour longer, and so outlast the test.
-fn lasting(text: &str) -> String {
-    let mut parts = text.split("'PEXPIRE', ");
-    let mut lasting = parts.next().unwrap().to_owned();
-    for part in parts {
-        let (key, rest) = part.split_once(", ").unwrap();
-        lasting += &format!("'PEXPIRE', {key}, 3600000 + {rest}");
-    }
-    lasting
-}
-
-/// Returns a text of numbers with one change.
-fn damaged(text: &str, random: &mut Random) -> String {
-    let mut words: Vec<_> = text.split(' ').map(str::to_owned).collect();
-    let place = random.index(words.len());
-    let number = words[place].trim_end_matches(',').parse::<i64>().unwrap_or(0);
-    match random.below(8) {
-        0 => drop(words.remove(place)),
-        1 => words[place] = "x".to_owned(),
-        2 => words[place] = format!("-{}", words[place]),
-        3 => words[place].push_str(".5"),
-        4 => words[place].push_str("000"),
-        5 => words.insert(place, "1".to_owned()),
-        _ => words[place] = number.saturating_add_unsigned(random.below(2_000_000)).to_string(),
-    }
-    words.join(" ")
 }

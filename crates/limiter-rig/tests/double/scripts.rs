@@ -1,4 +1,4 @@
-//! The scripts that limiters send, called by limiters with random histories, also on damaged values.
+//! The scripts that limiters send, called by limiters with random histories.
 
 use std::{convert::Infallible, pin::pin, time::Duration};
 
@@ -7,7 +7,6 @@ use limiter_core::{
     Algorithm, Cost, Demand, Error, InFlightPermit, ManualClock, Policy, Quota, Receipt,
     Reservation, Slots, decide,
 };
-use limiter_double::{Refusal, Server as Double};
 use limiter_redis::{RedisInFlight, RedisLimiter, scripts};
 use tokio::{runtime::Builder, task};
 
@@ -23,7 +22,7 @@ const KEYS: [&str; 2] = ["alice", "bob"];
 fn scripts_do_the_same_in_random_histories() {
     let clock = ManualClock::new();
     let runtime = Builder::new_current_thread().build().unwrap();
-    let client = Client::start(clock.clone(), false, runtime.handle().clone());
+    let client = Client::start(clock.clone(), runtime.handle().clone());
     for number in 0..HISTORIES {
         let mut random = Random(number);
         let mut history = History::new(&client, &clock, &mut random, number);
@@ -38,59 +37,6 @@ fn scripts_do_the_same_in_random_histories() {
         let (calls, failures) = calls.get(name).copied().unwrap_or_default();
         assert!(calls >= 60 && failures < calls / 4, "{name}: {calls} calls, {failures} errors");
     }
-}
-
-/// What keeps a server from running commands: its configuration, back to none, and the double's.
-type Fault = (String, &'static str, Box<dyn Fn(&mut Double)>);
-
-fn faults() -> Vec<Fault> {
-    let denied = scripts::SCRIPT_COMMANDS.iter().chain(scripts::IN_FLIGHT_COMMANDS);
-    let denied = denied.map(|name| -> Fault {
-        let deny = move |double: &mut Double| double.deny(&[name]);
-        (format!("ACL SETUSER default -{name}"), "ACL SETUSER default +@all", Box::new(deny))
-    });
-    let full = |double: &mut Double| double.set_max_memory(Some(1));
-    let read_only = |double: &mut Double| double.refuse(Some(Refusal::ReadOnly));
-    let others: [Fault; 2] = [
-        ("CONFIG SET maxmemory 1".to_owned(), "CONFIG SET maxmemory 0", Box::new(full)),
-        ("REPLICAOF 127.0.0.1 1".to_owned(), "REPLICAOF NO ONE", Box::new(read_only)),
-    ];
-    denied.chain(others).collect()
-}
-
-#[test]
-fn scripts_fail_the_same_where_commands_are_refused() {
-    let clock = ManualClock::new();
-    let runtime = Builder::new_current_thread().build().unwrap();
-    let client = Client::start(clock.clone(), true, runtime.handle().clone());
-    for (first, (begin, end, fault)) in (0..).step_by(4).zip(faults()) {
-        for number in first..first + 4 {
-            let mut random = Random(number);
-            let mut history = History::new(&client, &clock, &mut random, number);
-            for step in 0..OPERATIONS {
-                if step == OPERATIONS / 3 {
-                    let mut both = client.both();
-                    // For the double only keys need memory.
-                    both.pair.same(&["SET", "ballast", ""]);
-                    both.pair.configure(&begin);
-                    fault(&mut both.pair.double);
-                }
-                runtime.block_on(history.step(&mut random));
-            }
-            let mut both = client.both();
-            both.pair.configure(end);
-            both.pair.double.deny(&[]);
-            both.pair.double.refuse(None);
-            both.pair.double.set_max_memory(None);
-            both.check();
-            both.check_keys();
-        }
-    }
-    let calls = client.both().calls.clone();
-    eprintln!("{calls:?}");
-    assert_eq!(calls.len(), scripts::all().count());
-    let failures: usize = calls.values().map(|(_, failures)| failures).sum();
-    assert!(failures > 200, "{failures} errors");
 }
 
 /// Limiters with the same states, and what they have admitted.
@@ -202,12 +148,6 @@ impl History {
                 for _ in 0..10 {
                     drop(limiter.check(key).await);
                 }
-            }
-            15 if random.once_in(2) && !self.client.both().is_still() => {
-                let mut keys = limiter.stored_keys(key).unwrap();
-                keys.push(self.in_flight.stored_key(key).unwrap());
-                let key = keys.swap_remove(random.index(keys.len()));
-                self.client.both().plant(&key, random);
             }
             _ => drop(limiter.check_n(key, cost).await),
         }

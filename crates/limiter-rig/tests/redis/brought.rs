@@ -1,19 +1,16 @@
 //! Clients that the caller brings: which are accepted, and what their faults mean.
 
-use std::time::{Duration, Instant};
-
 use fred::{
     clients::Client,
     interfaces::ClientLike,
     types::config::{Config, ReconnectPolicy},
 };
 use futures::future::join_all;
-use limiter_core::{Error, ErrorKind, Policy};
+use limiter_core::{ErrorKind, Policy};
 use limiter_redis::{FredClient, RedisLimiter, ScriptClient, fred};
 use limiter_rig::server::Server;
-use tokio::time::sleep;
 
-use crate::daily;
+use crate::{daily, eventually};
 
 #[tokio::test]
 async fn a_fred_client_of_a_cluster_is_refused() {
@@ -29,6 +26,12 @@ fn a_fred_client_needs_the_runtime_that_serves_it() {
     let config = Config::from_url("redis://127.0.0.1:1").unwrap();
     let error = FredClient::of_client(Client::new(config, None, None, None)).unwrap_err();
     assert!(error.to_string().contains("there is no Tokio runtime; "), "{error}");
+}
+
+/// Returns how many permits are left, once the server replies.
+async fn left<C: ScriptClient>(limiter: &RedisLimiter<C>) -> u64 {
+    eventually("the server replies", async || limiter.peek("key").await.is_ok()).await;
+    limiter.peek("key").await.unwrap().remaining()
 }
 
 /// A client with the library's defaults sends a command up to three times; a check is sent once.
@@ -52,15 +55,7 @@ async fn a_default_fred_client_charges_each_check_at_most_once() {
         made += checks.len() as u64;
         decided += checks.iter().filter(|check| check.is_ok()).count() as u64;
     }
-    let start = Instant::now();
-    let left = loop {
-        if let Ok(usage) = limiter.peek("key").await {
-            break usage.remaining();
-        }
-        assert!(start.elapsed() < crate::GIVE_UP_AFTER);
-        sleep(Duration::from_millis(5)).await;
-    };
-    let taken = 2_000 - left;
+    let taken = 2_000 - left(&limiter).await;
     println!("{taken} charged of {made} checks, {decided} decided");
     assert!(decided < made, "no call was cut");
     assert!((decided..=made).contains(&taken), "{taken} charged by {made} checks");
@@ -88,22 +83,11 @@ async fn survives_faults(server: &mut Server, client: impl ScriptClient) {
     let error = limiter.check("key").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Undetermined, "{error}");
     server.resume();
-    let found = |result: Result<limiter_core::Usage, Error>| result.map(|usage| usage.remaining());
-    let start = Instant::now();
-    let left = loop {
-        if let Ok(left) = found(limiter.peek("key").await) {
-            break left;
-        }
-        assert!(start.elapsed() < crate::GIVE_UP_AFTER);
-        sleep(Duration::from_millis(5)).await;
-    };
+    let left = left(&limiter).await;
     assert!((997..=998).contains(&left), "{left}");
 
     server.restart();
-    while limiter.check("key").await.is_err() {
-        assert!(start.elapsed() < crate::GIVE_UP_AFTER, "it does not connect again");
-        sleep(Duration::from_millis(5)).await;
-    }
+    eventually("it connects again", async || limiter.check("key").await.is_ok()).await;
 }
 
 #[tokio::test]

@@ -29,38 +29,6 @@ pub(crate) async fn follows(set: &Sentinels, limiter: &RedisLimiter, old: u16) {
     tokio::join!(another_primary(set, old), found);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_primary_is_followed_to_the_replica_in_its_place() {
-    let mut set = Sentinels::start();
-    let old = set.server(0).port();
-    let limiter = limiter(&set.url(), 1_000).await;
-    let (first, _) = recover(&limiter).await;
-    assert!(first.is_admitted());
-    while set.server(1).command(&["EXISTS", "limiter:{skey}:test"]).unwrap() != ":1" {
-        sleep(Duration::from_millis(2)).await;
-    }
-
-    set.server_mut(0).kill();
-    follows(&set, &limiter, old).await;
-    // What was charged before had been replicated.
-    let remaining = recover(&limiter).await.0.remaining();
-    assert!(remaining <= 997, "{remaining}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_primary_that_steps_down_is_left() {
-    let set = Sentinels::start();
-    let old = set.server(0).port();
-    let limiter = limiter(&set.url(), 1_000).await;
-    let _ = recover(&limiter).await;
-
-    set.sentinel(0).command(&["SENTINEL", "FAILOVER", Sentinels::NAME]).unwrap();
-    another_primary(&set, old).await;
-    let _ = recover(&limiter).await;
-    let role = set.server(1).command(&["ROLE"]).unwrap();
-    assert!(role.contains("master"), "{role}");
-}
-
 /// A primary that the sentinels replace on command takes writes until they demote it, seconds later. Those
 /// are lost, so it is left as soon as they name another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,16 +9,19 @@ use std::{
     sync::{Arc, Barrier, Mutex},
     task::{Context, Wake},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures::executor::block_on;
 use limiter_core::{Cost, ErrorKind, Policy};
 use limiter_redis::{RedisLimiter, ScriptClient, connect};
-use limiter_rig::server::{self, Server};
+use limiter_rig::{
+    program::Again,
+    server::{self, Server},
+};
 use tokio::{runtime::Builder, sync::oneshot};
 
-use crate::{PATIENT, builder, daily, key_of, patient};
+use crate::{PATIENT, builder, daily, eventually, key_of, patient};
 
 /// Set in the process of a single test.
 const ALONE: &str = "LIMITER_TEST_ALONE";
@@ -28,8 +31,7 @@ fn alone(name: &str, test: impl FnOnce()) {
     if env::var_os(ALONE).is_some() {
         return test();
     }
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", &format!("threads::{name}"), "--nocapture"]);
+    let mut command = Again::command(&format!("threads::{name}"));
     let output = command.env(ALONE, "1").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
@@ -79,15 +81,6 @@ fn clients(server: &Server) -> Vec<String> {
     ids
 }
 
-/// Waits until a condition holds, for ten seconds at most.
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < crate::GIVE_UP_AFTER, "{what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
 #[test]
 fn twenty_limiters_share_a_thread_and_a_connection() {
     alone("twenty_limiters_share_a_thread_and_a_connection", || {
@@ -105,8 +98,8 @@ fn twenty_limiters_share_a_thread_and_a_connection() {
             let other = connect(&url).await.unwrap();
             assert_eq!((threads(), clients(&server).len()), (2, 2));
             drop((connection, limiters, other));
-            until("no client stays", || clients(&server).is_empty()).await;
-            until("no thread stays", || threads() == 0).await;
+            eventually("no client stays", async || clients(&server).is_empty()).await;
+            eventually("no thread stays", async || threads() == 0).await;
         });
     });
 }
@@ -122,10 +115,10 @@ fn a_thousand_limiters_leave_nothing() {
                 }
             };
             build(200).await;
-            until("as before", || (threads(), sockets()) == (0, 0)).await;
+            eventually("as before", async || (threads(), sockets()) == (0, 0)).await;
             let before = memory("VmRSS");
             build(1_000).await;
-            until("as before", || (threads(), sockets()) == (0, 0)).await;
+            eventually("as before", async || (threads(), sockets()) == (0, 0)).await;
             let more = memory("VmRSS").saturating_sub(before);
             assert!(more < 4 * 1_024, "{more} KiB");
         });
@@ -151,7 +144,7 @@ fn a_limiter_can_be_dropped_while_another_connects() {
                 assert!(next.check("drop").await.unwrap().is_admitted());
                 limiter = next;
             }
-            until("one thread stays", || (threads(), sockets()) == (1, 1)).await;
+            eventually("one thread stays", async || (threads(), sockets()) == (1, 1)).await;
         });
     });
 }
@@ -190,7 +183,10 @@ fn a_limiter_can_be_dropped_on_the_thread_of_its_connection() {
                 });
                 drop((client, go));
                 let _ = end.await;
-                until("no thread stays", || (threads(), clients(&server).len()) == (0, 0)).await;
+                eventually("no thread stays", async || {
+                    (threads(), clients(&server).len()) == (0, 0)
+                })
+                .await;
             }
         });
     });

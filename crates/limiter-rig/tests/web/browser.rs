@@ -1,9 +1,7 @@
 //! What a page in a browser reads of a response from another origin.
 
 use std::{
-    env,
     ffi::OsString,
-    fs,
     net::SocketAddr,
     path::PathBuf,
     process::{self, Stdio},
@@ -16,6 +14,8 @@ use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
 use limiter_tower::{Answers, RateLimitLayer, headers::Headers, key::FixedKey};
 use tokio::{net::TcpListener, process::Command, task::AbortHandle, time::timeout};
 use tower_http::cors::{Any, CorsLayer};
+
+use crate::{Folder, binary};
 
 const AT_MOST: Duration = Duration::from_secs(60);
 
@@ -109,7 +109,7 @@ async fn browse(page: SocketAddr) -> String {
     let folder = Folder(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
     let mut profile = OsString::from("--user-data-dir=");
     profile.push(&folder.0);
-    let output = Command::new(binary())
+    let output = Command::new(binary("LIMITER_CHROMIUM", &["chromium", "google-chrome"]))
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
         .args(["--disable-quic", "--no-first-run", "--disable-background-networking"])
         .args(["--disable-component-update", "--disable-sync", "--no-proxy-server"])
@@ -128,31 +128,4 @@ async fn browse(page: SocketAddr) -> String {
         panic!("chromium: {}\n{log}", output.status);
     }
     document
-}
-
-/// A folder that is removed when it is dropped.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-    }
-}
-
-/// Returns the browser that `LIMITER_CHROMIUM` names, or else the one that is installed. Without one
-/// the test fails, it is not skipped.
-fn binary() -> OsString {
-    if let Some(named) = env::var_os("LIMITER_CHROMIUM") {
-        return named;
-    }
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut files = env::split_paths(&path)
-        .flat_map(|folder| ["chromium", "google-chrome"].map(|name| folder.join(name)));
-    match files.find(|file| file.is_file()) {
-        Some(file) => file.into(),
-        None => panic!(
-            "no Chromium to test with: run `cargo xtask test`, which fetches one, or install one, \
-             or set LIMITER_CHROMIUM to the path of a binary"
-        ),
-    }
 }

@@ -4,8 +4,6 @@
 //! the program.
 
 use std::{
-    env,
-    ffi::OsString,
     fs, io,
     net::{SocketAddr, TcpListener as StdListener},
     path::PathBuf,
@@ -21,6 +19,8 @@ use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     time::sleep,
 };
+
+use crate::{Folder, binary};
 
 const PROXIES: [&str; 2] = ["127.0.0.2/32", "127.0.0.3/32"];
 const CLIENT: &str = "127.0.0.4";
@@ -91,23 +91,23 @@ async fn connect(address: SocketAddr) -> TcpStream {
 /// A process of nginx with its folder. Both end when it is dropped.
 struct Nginx {
     process: Child,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Nginx {
     /// Starts both hops, and returns the address of the first one.
     async fn start(app: SocketAddr) -> (Self, SocketAddr) {
-        let folder =
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("nginx-{}", process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let name = format!("nginx-{}", process::id());
+        let folder = Folder(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
+        fs::create_dir_all(&folder.0).unwrap();
         let (first, second) = (free("127.0.0.2"), free("127.0.0.3"));
-        fs::write(folder.join("nginx.conf"), configuration(first, second, app)).unwrap();
+        fs::write(folder.0.join("nginx.conf"), configuration(first, second, app)).unwrap();
 
-        let process = Command::new(binary())
+        let process = Command::new(binary("LIMITER_NGINX", &["nginx"]))
             .args(["-e", "stderr", "-c", "nginx.conf", "-p"])
-            .arg(&folder)
+            .arg(&folder.0)
             .stdin(Stdio::null())
-            .stderr(fs::File::create(folder.join("log")).unwrap())
+            .stderr(fs::File::create(folder.0.join("log")).unwrap())
             .spawn()
             .unwrap();
         let mut nginx = Self { process, folder };
@@ -123,7 +123,7 @@ impl Nginx {
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.folder.join("log"))
+        fs::read_to_string(self.folder.0.join("log"))
             .unwrap_or_else(|error: io::Error| error.to_string())
     }
 }
@@ -133,7 +133,6 @@ impl Drop for Nginx {
         // One process, because of `master_process off`.
         drop(self.process.kill());
         drop(self.process.wait());
-        drop(fs::remove_dir_all(&self.folder));
     }
 }
 
@@ -175,22 +174,4 @@ fn configuration(first: SocketAddr, second: SocketAddr, app: SocketAddr) -> Stri
 /// Returns a port of `address` that is free now.
 fn free(address: &str) -> SocketAddr {
     StdListener::bind((address, 0)).unwrap().local_addr().unwrap()
-}
-
-/// Returns the nginx that `LIMITER_NGINX` names, or else the one that is installed. Without one the
-/// test fails, it is not skipped.
-fn binary() -> OsString {
-    if let Some(named) = env::var_os("LIMITER_NGINX") {
-        return named;
-    }
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
-    folders.push("/usr/sbin".into());
-    match folders.into_iter().map(|folder| folder.join("nginx")).find(|file| file.is_file()) {
-        Some(file) => file.into(),
-        None => panic!(
-            "no nginx to test with: run `cargo xtask test`, which fetches one, or install one, or \
-             set LIMITER_NGINX to the path of a binary"
-        ),
-    }
 }
