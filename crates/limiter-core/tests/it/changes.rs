@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Algorithm, Clock, Cost, MemoryLimiter, Policy, Quota, Timestamp};
 use limiter_test::subject::{Bare, Operations, Subject};
 
-use crate::{Memory, limiter, limiter_of, wall_clock::WallClock};
+use crate::{Memory, algorithms, limiter, limiter_of, wall_clock::WallClock};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -46,11 +46,6 @@ fn a_token_bucket_and_gcra_take_turns() {
     assert_eq!(with(&bucket, "test", "20/min by leaky-queue depth 3").peek("key").remaining(), 20);
     let log = parse("test", "10/min by sliding-log");
     assert!(bucket.with_policy(&log).is_err());
-}
-
-/// Returns the algorithms by which quotas of one window share states. The horizon of a queue depends on its depth.
-fn of_one_span() -> impl Iterator<Item = Algorithm> {
-    Algorithm::one_of_each().filter(|it| !matches!(it, Algorithm::LeakyQueue { .. }))
 }
 
 fn both(name: &str, limits: [(&str, &str); 2]) -> Policy {
@@ -198,7 +193,7 @@ fn a_clock_may_start_anywhere_and_step_by_decades() {
 /// gave the larger one a new allowance.
 #[test]
 fn a_step_back_gives_no_quota_what_another_one_took() {
-    for algorithm in of_one_span() {
+    for algorithm in algorithms() {
         let (large, clock) = limiter(&format!("1000/s by {algorithm}"));
         let small = with(&large, "small", &format!("2/s by {algorithm}"));
         clock.set(seconds(86_400));

@@ -1,16 +1,15 @@
 //! What clocks return.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{Context, Wake, Waker},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Waker},
     time::{Duration, SystemTime},
 };
 
 use limiter_core::{Clock, ManualClock, SystemClock, Timer, Timestamp};
+
+use crate::panicking;
 
 #[test]
 fn the_system_clock_is_monotonic_and_knows_the_wall_clock() {
@@ -48,21 +47,10 @@ fn a_sleep_that_is_polled_often_is_registered_once() {
 /// The sleeps behind one whose waker panicked had left the clock and were never woken.
 #[test]
 fn a_waker_that_panics_costs_no_other_sleep_its_wake() {
-    struct Counting(bool, Arc<AtomicUsize>);
-
-    impl Wake for Counting {
-        fn wake(self: Arc<Self>) {
-            self.1.fetch_add(1, Ordering::Relaxed);
-            if self.0 {
-                resume_unwind(Box::new("a waker"));
-            }
-        }
-    }
-
     let (clock, wakes) = (ManualClock::new(), Arc::default());
-    let _sleeps = [false, true, false].map(|panics| {
+    let _sleeps = [None, Some("a waker"), None].map(|message| {
         let mut sleep = clock.sleep_until(Timestamp::from_nanos(1));
-        let waker = Waker::from(Arc::new(Counting(panics, Arc::clone(&wakes))));
+        let waker = panicking(message, &wakes);
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         sleep
     });

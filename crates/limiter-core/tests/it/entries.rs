@@ -2,16 +2,9 @@
 
 use std::{sync::Barrier, thread, time::Duration};
 
-use limiter_core::{Builder, Clock, ManualClock, MemoryLimiter, Policy, Timestamp};
+use limiter_core::{Clock, Timestamp};
 
-fn limiter(
-    policy: &str,
-    settings: impl FnOnce(Builder) -> Builder,
-) -> (MemoryLimiter<ManualClock>, ManualClock) {
-    let clock = ManualClock::new();
-    let builder = settings(MemoryLimiter::builder(Policy::parse("test", policy).unwrap()));
-    (builder.clock(clock.clone()).build().unwrap(), clock)
-}
+use crate::{limiter_of, policy};
 
 /// Logs that had recovered held their entries until their keys were used again: an hour after 16 keys with four
 /// checks each, one key at 1/s was refused 16 times in 20 minutes.
@@ -19,7 +12,7 @@ fn limiter(
 fn recovered_logs_free_their_entries_for_other_keys() {
     for keys in [16, 1_000] {
         // Twice as many slots as keys, so that each key finds one.
-        let (limiter, clock) = limiter("100/min by sliding-log", |builder| {
+        let (limiter, clock) = limiter_of(policy("100/min by sliding-log"), |builder| {
             builder.capacity(2 * keys).entries_per_key(2)
         });
         for key in 0..keys as u64 {
@@ -44,7 +37,7 @@ fn recovered_logs_free_their_entries_for_other_keys() {
 #[test]
 fn a_log_at_the_budget_uses_all_of_it_and_allocates_no_more() {
     const ENTRIES: u32 = 100_000;
-    let (limiter, clock) = limiter("200000/d by sliding-log", |builder| {
+    let (limiter, clock) = limiter_of(policy("200000/d by sliding-log"), |builder| {
         builder.capacity(1).entries_per_key(ENTRIES as usize)
     });
     let admit = |permits: u64| {
@@ -68,8 +61,9 @@ fn a_log_at_the_budget_uses_all_of_it_and_allocates_no_more() {
 /// Permits that join the entry of their slot need no other entries merged.
 #[test]
 fn permits_of_one_slot_merge_no_others() {
-    let (limiter, clock) =
-        limiter("1000/8s by sub-windows 8 slots", |builder| builder.capacity(1).entries_per_key(8));
+    let (limiter, clock) = limiter_of(policy("1000/8s by sub-windows 8 slots"), |builder| {
+        builder.capacity(1).entries_per_key(8)
+    });
     for _ in 0..7 {
         assert!(limiter.check("key").is_admitted());
         clock.advance(Duration::from_secs(1));
@@ -87,7 +81,8 @@ fn permits_of_one_slot_merge_no_others() {
 #[test]
 fn a_step_back_loses_no_entries() {
     for steps in [0, 1, 5] {
-        let (limiter, clock) = limiter("100/min by sliding-log", |builder| builder.capacity(16));
+        let (limiter, clock) =
+            limiter_of(policy("100/min by sliding-log"), |builder| builder.capacity(16));
         clock.advance(Duration::from_secs(86_400));
         for _ in 0..steps {
             for key in 0..200_u64 {
@@ -117,7 +112,7 @@ fn logs_that_grow_at_once_share_what_is_left() {
     const LENGTH: u32 = 1 << 14;
     for _ in 0..20 {
         // 48 entries a key are shared, which is room for both logs, and for one of them to grow.
-        let (limiter, clock) = limiter("20000/d by sliding-log", |builder| {
+        let (limiter, clock) = limiter_of(policy("20000/d by sliding-log"), |builder| {
             builder.capacity(1 << 10).entries_per_key(8 + 48)
         });
         let charge = |key| {

@@ -194,34 +194,6 @@ fn reserve_windows(rule: &AnyTransition, start: u64, most: u32) -> u32 {
     reserved
 }
 
-/// A clock that jumps ahead by decades must not lock a key.
-#[test]
-fn keys_recover_after_a_clock_jumps_ahead_by_decades() {
-    const DECADES: u64 = 1_790_000_000_000_000_000;
-    for policy in policies() {
-        let recovery = policy.limits().iter().map(|limit| {
-            let quota = limit.quota();
-            let drained = quota.window().as_nanos() * u128::from(quota.burst());
-            let drained = drained / u128::from(quota.permits());
-            drained.max(2 * quota.window().as_nanos()) + 2 * quota.window().as_nanos()
-        });
-        let recovery = u64::try_from(recovery.max().unwrap()).unwrap();
-        let clock = ManualClock::new();
-        let limiter = MemoryLimiter::builder(policy.clone()).capacity(16).clock(clock.clone());
-        let limiter = limiter.build().unwrap();
-        for start in [0, DECADES] {
-            clock.set(Timestamp::from_nanos(start));
-            while limiter
-                .check_n("key", Cost::of(limiter.peek("key").remaining().max(1)))
-                .is_admitted()
-            {}
-            clock.advance(Duration::from_nanos(recovery));
-            let usage = limiter.peek("key");
-            assert!(usage.reset_after().is_zero(), "{policy:?} {usage:?}");
-        }
-    }
-}
-
 /// The documentation of `entries_per_key` gives the size of an entry.
 #[test]
 fn states_have_their_sizes() {

@@ -3,40 +3,13 @@
 use std::time::Duration;
 
 use limiter_core::{
-    Algorithm, Builder, Cost, ManualClock, MemoryLimiter, OnFull, Policy, Source, Timestamp,
+    Algorithm, Cost, ManualClock, MemoryLimiter, OnFull, Policy, Source, Timestamp,
 };
 
-type Limiter = MemoryLimiter<ManualClock>;
+use crate::{algorithms, full};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const NANO: Duration = Duration::from_nanos(1);
-
-/// The algorithms with states of their own.
-fn algorithms() -> impl Iterator<Item = Algorithm> {
-    Algorithm::one_of_each().filter(|it| !matches!(it, Algorithm::LeakyQueue { .. }))
-}
-
-fn policy(quota: &str, algorithm: Algorithm) -> Policy {
-    Policy::parse("test", &format!("{quota} by {algorithm}")).unwrap()
-}
-
-/// Returns a limiter whose slots are all taken, by keys that are charged one after the other.
-fn full(
-    quota: &str,
-    algorithm: Algorithm,
-    settings: fn(Builder) -> Builder,
-) -> (Limiter, ManualClock) {
-    let clock = ManualClock::new();
-    clock.advance(24 * HOUR);
-    let builder = settings(MemoryLimiter::builder(policy(quota, algorithm)).capacity(1));
-    let limiter = builder.clock(clock.clone()).build().unwrap();
-    let slots = if algorithm == Algorithm::Gcra { 8 } else { 16 };
-    for key in 0..slots {
-        assert_eq!(limiter.check(key).source(), Source::State, "{algorithm}: slot {key}");
-        clock.advance(NANO);
-    }
-    (limiter, clock)
-}
 
 #[test]
 fn a_key_without_a_slot_is_refused_until_the_first_of_its_slots_is_free() {
@@ -109,38 +82,6 @@ fn a_key_without_a_slot_may_be_admitted_uncounted() {
     }
 }
 
-/// A key that has recovered has a slot for the next one, whatever its hash is.
-#[test]
-fn debtors_keep_their_slots() {
-    for algorithm in algorithms() {
-        let (limiter, clock) = full("2/h", algorithm, |builder| builder);
-        for key in 0..1_000_u64 {
-            let _ = limiter.check_n(100 + key, Cost::of(2));
-        }
-        let slots = if algorithm == Algorithm::Gcra { 8 } else { 16 };
-        for key in 0..slots {
-            assert_eq!(limiter.peek(key).remaining(), 1, "{algorithm:?}: slot {key}");
-        }
-        clock.advance(2 * HOUR + HOUR);
-        for key in 0..slots {
-            assert!(limiter.check(100 + key).is_admitted(), "{algorithm:?}: newcomer {key}");
-        }
-    }
-}
-
-/// Debts from before a step back of the clock are mended for newcomers, also if their keys are never used again.
-#[test]
-fn a_step_back_keeps_newcomers_out_for_one_recovery_at_most() {
-    for algorithm in algorithms() {
-        let (limiter, clock) = full("1/s", algorithm, |builder| builder);
-        clock.set(Timestamp::from_nanos(1));
-        let wait = limiter.check("newcomer").retry_after().unwrap();
-        assert!(wait <= 63 * Duration::from_secs(1), "{algorithm:?}: {wait:?}");
-        clock.advance(wait);
-        assert!(limiter.check("newcomer").is_admitted(), "{algorithm:?}");
-    }
-}
-
 /// Slots of other spans were judged by the policy of the key that found none, so they were never freed: with a daily quota,
 /// fresh keys were refused for a year after a step back by a year.
 #[test]
@@ -192,7 +133,7 @@ fn a_key_needs_a_slot_for_each_limit() {
 #[test]
 fn hardly_a_key_finds_no_slot_before_the_table_is_full() {
     for algorithm in [Algorithm::Gcra, Algorithm::FixedWindow] {
-        let limiter = MemoryLimiter::new(policy("1/h", algorithm));
+        let limiter = MemoryLimiter::new(crate::policy(&format!("1/h by {algorithm}")));
         let refused = (0..100_000_u64).filter(|key| !limiter.check(*key).is_admitted()).count();
         assert!(refused <= 3, "{refused} fresh keys were refused by {algorithm}");
     }
@@ -203,7 +144,8 @@ fn hardly_a_key_finds_no_slot_before_the_table_is_full() {
 fn no_key_gets_two_slots() {
     for algorithm in [Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingLog] {
         for round in 0..50_u64 {
-            let limiter = MemoryLimiter::builder(policy("1/h", algorithm)).capacity(64);
+            let limiter =
+                MemoryLimiter::builder(crate::policy(&format!("1/h by {algorithm}"))).capacity(64);
             let limiter = limiter.build().unwrap();
             let admit =
                 || (0..200_u64).filter(|key| limiter.check(1_000 * round + key).is_admitted());

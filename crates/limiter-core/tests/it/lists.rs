@@ -12,7 +12,7 @@ use allocation_counter::measure;
 use futures::executor::block_on;
 use limiter_core::{
     Algorithm, Cost, Demand, ErrorKind, JointDecision, Limiter, ManualClock, MemoryLimiter, OnFull,
-    Policy, Source, Store, SystemClock, decide,
+    Policy, Store, SystemClock, decide,
 };
 use limiter_test::{
     laws::lists::lists_are_charged_all_or_none,
@@ -20,23 +20,16 @@ use limiter_test::{
     schedule::Tick,
 };
 
-use crate::laws::run;
-
-type Memory = MemoryLimiter<ManualClock>;
-
-fn algorithms() -> impl Iterator<Item = Algorithm> {
-    Algorithm::one_of_each().filter(|it| !matches!(it, Algorithm::LeakyQueue { .. }))
-}
+use crate::{Memory, algorithms, full, laws::run, slots};
 
 fn policy(name: &str, text: &str) -> Policy {
     Policy::parse(name, text).unwrap()
 }
 
 fn memory(text: &str) -> (Memory, ManualClock) {
-    let clock = ManualClock::new();
+    let (limiter, clock) = crate::limiter_of(policy("test", text), |builder| builder);
     clock.advance(Duration::from_secs(86_400));
-    let builder = MemoryLimiter::builder(policy("test", text)).clock(clock.clone());
-    (builder.build().unwrap(), clock)
+    (limiter, clock)
 }
 
 /// Decides at once.
@@ -155,23 +148,10 @@ fn a_refusal_names_what_refuses_and_what_would_have_fitted() {
     assert_eq!(never.retry_after(), None);
 }
 
-/// Fills the table of a limiter, and returns it with its clock.
-fn full(algorithm: Algorithm, on_full: OnFull) -> (Memory, ManualClock) {
-    let clock = ManualClock::new();
-    clock.advance(Duration::from_secs(86_400));
-    let builder = MemoryLimiter::builder(policy("test", &format!("2/h by {algorithm}")));
-    let limiter = builder.capacity(1).on_full(on_full).clock(clock.clone()).build().unwrap();
-    let slots = if algorithm == Algorithm::Gcra { 8 } else { 16 };
-    for key in 0..slots {
-        assert_eq!(limiter.check(key).source(), Source::State, "{algorithm}");
-    }
-    (limiter, clock)
-}
-
 #[test]
 fn an_absent_key_that_is_only_asked_fits_in_a_full_table() {
     for algorithm in algorithms() {
-        let (limiter, _) = full(algorithm, OnFull::Refuse);
+        let (limiter, _) = full("2/h", algorithm, |builder| builder);
         let ask = |cost| Demand::only_ask(&limiter, "absent", Cost::of(cost));
         assert!(now(&[one(&limiter, "absent")]).refusing().count() == 1, "{algorithm}");
         assert_eq!(limiter.times_full(), 1, "{algorithm}");
@@ -184,7 +164,7 @@ fn an_absent_key_that_is_only_asked_fits_in_a_full_table() {
 #[test]
 fn a_list_in_a_full_table_takes_no_slot_and_is_counted_once() {
     for algorithm in algorithms() {
-        let (limiter, clock) = full(algorithm, OnFull::Refuse);
+        let (limiter, clock) = full("2/h", algorithm, |builder| builder);
         let other = limiter.sibling(&policy("other", "3/h"));
         let list = [one(&other, "a"), one(&limiter, "absent"), Demand::new(&limiter, 0, Cost::ONE)];
         assert!(!now(&list).is_admitted(), "{algorithm}");
@@ -196,8 +176,7 @@ fn a_list_in_a_full_table_takes_no_slot_and_is_counted_once() {
         for key in 100..200_u64 {
             assert!(!now(&[Demand::new(&limiter, key, Cost::ONE), never.clone()]).is_admitted());
         }
-        let slots = if algorithm == Algorithm::Gcra { 8 } else { 16 };
-        for key in 0..slots {
+        for key in 0..slots(algorithm) {
             assert!(limiter.check(1_000 + key).is_admitted(), "{algorithm}: newcomer {key}");
         }
         assert_eq!(limiter.times_full(), 1, "{algorithm}");
@@ -206,7 +185,7 @@ fn a_list_in_a_full_table_takes_no_slot_and_is_counted_once() {
 
 #[test]
 fn a_full_table_may_admit_lists_uncounted() {
-    let (limiter, _) = full(Algorithm::Gcra, OnFull::Admit);
+    let (limiter, _) = full("2/h", Algorithm::Gcra, |builder| builder.on_full(OnFull::Admit));
     let joint = now(&[one(&limiter, "absent")]);
     assert!(joint.is_admitted() && joint.into_receipts().count() == 0);
     assert_eq!(limiter.times_full(), 1);

@@ -1,7 +1,7 @@
 //! Waiting for a permit.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
     task::{Context, Wake, Waker},
     thread,
@@ -11,6 +11,7 @@ use std::{
 use limiter_core::{InFlight, ManualClock, Occupancy};
 
 use super::{Limiter, Task, limiter, permits};
+use crate::panicking;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -123,21 +124,13 @@ fn no_waker_is_called_or_dropped_under_a_lock() {
     drop(second);
 }
 
-struct Panicking;
-
-impl Wake for Panicking {
-    fn wake(self: Arc<Self>) {
-        resume_unwind(Box::new("the waker fails"));
-    }
-}
-
 #[test]
 fn a_waker_that_panics_costs_no_other_task_its_wake() {
     let limiter = limiter(1);
     let _held = [permits([limiter.try_enter("a")]), permits([limiter.try_enter("b")])];
     let mut failing = ["a", "b"].map(|key| limiter.acquire(key, None));
     for future in &mut failing {
-        let waker = Waker::from(Arc::new(Panicking));
+        let waker = panicking(Some("the waker fails"), &Arc::default());
         assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     }
     let mut tasks = ["a", "b"].map(|key| wait(&limiter, key));

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use limiter_core::{Clock, Cost, Policy, Quota, Slots, Timestamp, Usage};
-use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+use limiter_core::{Clock, Cost, Policy, Quota, Slots, Timestamp};
 
 use crate::policy;
 
-use super::{Crowd, Keyed, cost, evenly, every_kind, every_kind_of, keyed, ms, single};
+use super::{Crowd, cost, evenly, keyed, ms, single};
 
 /// A third of a thousand leave, and every timer is late by up to 4 ms. Once, each permit after a leaver
 /// was charged for the moment of a poll.
@@ -88,136 +87,5 @@ fn a_waiter_that_is_years_late_in_a_full_table_is_settled_at_once() {
         }
         crowd.run();
         assert_eq!(crowd.admitted.len(), 1);
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Join { handle: usize, cost: u64, within: Option<u64> },
-    Leave { place: usize },
-    Check { handle: usize, cost: u64 },
-    Reset,
-    Advance { millis: u64 },
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let within = proptest::option::of(0_u64..5_000);
-    let step = prop_oneof![
-        4 => (0..2_usize, 1_u64..=3, within)
-            .prop_map(|(handle, cost, within)| Step::Join { handle, cost, within }),
-        2 => any::<usize>().prop_map(|place| Step::Leave { place }),
-        1 => (0..2_usize, 1_u64..=3).prop_map(|(handle, cost)| Step::Check { handle, cost }),
-        1 => Just(Step::Reset),
-        2 => (0_u64..1_500).prop_map(|millis| Step::Advance { millis }),
-    ];
-    proptest::collection::vec(step, 1..40)
-}
-
-/// Waiters for one key, and whether they are polled when they are woken or only at the end.
-struct Run {
-    crowd: Crowd,
-    /// Under two policies.
-    handles: [Keyed; 2],
-    is_prompt: bool,
-    refused_at_once: usize,
-}
-
-impl Run {
-    fn new([policy, other]: [&Policy; 2], is_prompt: bool) -> Self {
-        let (limiter, clock) = keyed(policy.clone());
-        let other = limiter.with_policy(other).unwrap();
-        Self { crowd: Crowd::new(&clock), handles: [limiter, other], is_prompt, refused_at_once: 0 }
-    }
-
-    fn advance(&mut self, time: Duration) {
-        let end = super::now(&self.crowd.clock) + time;
-        if self.is_prompt {
-            self.crowd.run_until(end);
-            self.crowd.settle();
-        } else {
-            self.crowd.clock.advance(time);
-        }
-    }
-
-    fn peek(&self) -> [Usage; 2] {
-        self.handles.each_ref().map(|handle| handle.peek("key"))
-    }
-
-    fn join(&mut self, handle: usize, permits: u64, within: Option<u64>) {
-        let acquire = self.handles[handle].acquire("key", cost(permits), within.map(ms));
-        let before = self.crowd.refused.len();
-        self.crowd.join(acquire);
-        self.refused_at_once += self.crowd.refused.len() - before;
-    }
-
-    /// Returns whether a waiter was refused because it was due later than was foreseen: after a reset of
-    /// a sliding counter, or after another quota's waiter left.
-    fn is_delayed(&self) -> bool {
-        self.crowd.refused.len() > self.refused_at_once
-    }
-}
-
-proptest! {
-    /// However late waiters are polled, they are charged for the same moments. A waiter that is delayed
-    /// past its deadline is refused only if it is polled before it is due.
-    #[test]
-    fn late_polls_change_nothing(steps in steps()) {
-        let others = every_kind_of(Quota::per_second(9));
-        for policy in every_kind().iter().zip(&others).map(|(one, other)| [one, other]) {
-            let [mut prompt, mut late] = [true, false].map(|is_prompt| Run::new(policy, is_prompt));
-            for step in &steps {
-                match *step {
-                    Step::Join { handle, cost, within } => {
-                        prompt.join(handle, cost, within);
-                        late.join(handle, cost, within);
-                    }
-                    Step::Leave { place } => {
-                        // Who has been admitted can't leave.
-                        let waits = |index: &usize| prompt.crowd.tasks[*index].acquire.is_some();
-                        let waiting: Vec<_> =
-                            (0..prompt.crowd.tasks.len()).filter(waits).collect();
-                        if !waiting.is_empty() {
-                            let index = waiting[place % waiting.len()];
-                            prompt.crowd.leave(index);
-                            prompt.crowd.settle();
-                            late.crowd.leave(index);
-                        }
-                    }
-                    Step::Check { handle, cost: permits } => {
-                        let [one, other] = [&prompt, &late]
-                            .map(|run| run.handles[handle].check_n("key", cost(permits)));
-                        assert_eq!(one, other, "{policy:?}");
-                    }
-                    Step::Reset => {
-                        for run in [&mut prompt, &mut late] {
-                            run.handles[0].reset("key");
-                        }
-                        prompt.crowd.settle();
-                    }
-                    Step::Advance { millis } => {
-                        prompt.advance(ms(millis));
-                        late.advance(ms(millis));
-                    }
-                }
-                if prompt.is_delayed() {
-                    break;
-                }
-                assert_eq!(prompt.peek(), late.peek(), "{policy:?}");
-            }
-            let end = ms(60_000);
-            prompt.advance(end);
-            late.advance(end);
-            late.crowd.settle();
-            if prompt.is_delayed() {
-                continue;
-            }
-            let admitted = [&prompt, &late].map(|run| {
-                let mut order = run.crowd.order();
-                order.sort_unstable();
-                order
-            });
-            assert_eq!(admitted[0], admitted[1], "{policy:?}");
-            assert_eq!(prompt.peek(), late.peek(), "{policy:?}");
-        }
     }
 }

@@ -1,36 +1,15 @@
 //! Wakers that panic.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{Context, Wake, Waker},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Waker},
 };
 
 use limiter_core::{Cost, Policy, Quota};
 
 use super::{cost, evenly, ms, single};
-
-/// A waker that counts the wakes of all of them, and then panics if it has a message.
-struct Panicking {
-    message: Option<&'static str>,
-    wakes: Arc<AtomicUsize>,
-}
-
-impl Wake for Panicking {
-    fn wake(self: Arc<Self>) {
-        self.wakes.fetch_add(1, Ordering::Relaxed);
-        if let Some(message) = self.message {
-            resume_unwind(Box::new(message));
-        }
-    }
-}
-
-fn panicking(message: Option<&'static str>, wakes: &Arc<AtomicUsize>) -> Waker {
-    Waker::from(Arc::new(Panicking { message, wakes: Arc::clone(wakes) }))
-}
+use crate::panicking;
 
 /// Returns the message of the panic, if `operate` panics.
 fn panic_of(operate: impl FnOnce()) -> Option<&'static str> {
