@@ -1,11 +1,7 @@
 //! When a server is asked, and when it is left alone.
 
 use std::{
-    sync::{
-        Arc, Mutex, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
@@ -118,44 +114,6 @@ fn it_continues_after_decades_and_millions_of_changes() {
     let pass = breaker.pass(now).unwrap();
     now = now.saturating_add(Duration::from_secs(100 * 366 * 86_400));
     assert_eq!(breaker.failed(pass, now), Some(Change::Opened));
-}
-
-#[test]
-fn each_change_is_returned_to_one_of_many_threads() {
-    let start = Timestamp::from_nanos(7);
-    // So that no time has to pass.
-    let breaker = Breaker::new(Duration::ZERO);
-    let [opened, closed] = [(); 2].map(|()| AtomicU64::new(0));
-    let count = |change| match change {
-        Some(Change::Opened) => _ = opened.fetch_add(1, Ordering::SeqCst),
-        Some(Change::Closed) => _ = closed.fetch_add(1, Ordering::SeqCst),
-        _ => {}
-    };
-    let mut now = start;
-    thread::scope(|scope| {
-        for thread in 0..4 {
-            let (breaker, count) = (&breaker, &count);
-            scope.spawn(move || {
-                let mut now = start;
-                for call in 0..20_000_u64 {
-                    now = now.saturating_add(PROBE_EVERY);
-                    let Some(pass) = breaker.pass(now) else { continue };
-                    match (call + thread) % 8 {
-                        0 => count(breaker.replied()),
-                        1 => {}
-                        _ => count(breaker.failed(pass, now)),
-                    }
-                }
-            });
-        }
-    });
-    now = now.saturating_add(PROBE_EVERY);
-    let _ = breaker.pass(now);
-    // Closed at the end, if it is not.
-    count(breaker.replied());
-    let [opened, closed] = [opened, closed].map(AtomicU64::into_inner);
-    assert!(opened > 100, "{opened}");
-    assert_eq!(opened, closed);
 }
 
 /// Counts the changes that it learns of.
