@@ -21,6 +21,7 @@ mod sentinel;
 mod tls;
 
 pub use cluster::{Cluster, Move};
+pub use process::Folder;
 pub use sentinel::Sentinels;
 #[cfg(feature = "tls")]
 pub use tls::{Issuer, Tls};
@@ -35,7 +36,7 @@ use std::path::{self, Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use process::{Folder, Process};
+use process::Process;
 
 /// How long a server may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(60);

@@ -13,7 +13,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write, stdin},
     path::Path,
     pin::pin,
-    process::{self, ChildStdin, ChildStdout, Stdio},
+    process::{ChildStdin, ChildStdout, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -30,7 +30,7 @@ use limiter_rig::{
         unix_micros,
     },
     program::Again,
-    server::Server,
+    server::{Folder, Server},
 };
 use tokio::{runtime, select, sync::Notify, time::sleep};
 
@@ -75,9 +75,8 @@ fn requests_in_flight_of_all_processes_stay_within_the_limits() {
     let stop = Duration::from_secs(stop);
     let expiry = stop * 2 / 5;
     let server = Server::start();
-    let folder = env::temp_dir().join(format!("limiter-in-flight-{}", process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let start = |number| Process::start(&server, expiry, number, &folder);
+    let folder = Folder::create().unwrap();
+    let start = |number| Process::start(&server, expiry, number, folder.path());
     let mut processes: Vec<_> = (0..PROCESSES).map(start).collect();
     for process in &mut processes {
         assert!(process.line(READY).is_some(), "a process did not start");
@@ -127,8 +126,7 @@ fn requests_in_flight_of_all_processes_stay_within_the_limits() {
     let all_back =
         within(GIVEN_UP_AFTER, || (0..KEYS + 2).all(|key| held(&server, &stored_key(key)) == 0));
     println!("all permits were back after {:?}", all_back.expect("permits are not back"));
-    audit(&folder);
-    fs::remove_dir_all(&folder).unwrap();
+    audit(folder.path());
 }
 
 /// Checks that the work of all processes was within the limits at every moment.

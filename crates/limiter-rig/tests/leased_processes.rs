@@ -9,7 +9,7 @@ use std::{
     fs::{self, File},
     io::Write,
     path::Path,
-    process::{self, Stdio},
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
@@ -19,7 +19,7 @@ use limiter_redis::RedisLimiter;
 use limiter_rig::{
     audit::{Admission, over, unix_micros},
     program::Again,
-    server::Server,
+    server::{Folder, Server},
 };
 use tokio::{runtime::Runtime, task::yield_now};
 
@@ -47,11 +47,10 @@ fn processes_that_are_stopped_and_killed_stay_within_the_limit() {
         return Runtime::new().unwrap().block_on(check(&redis, Path::new(&log)));
     }
     let server = Server::start();
-    let folder = env::temp_dir().join(format!("limiter-leased-processes-{}", process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::create().unwrap();
     let mut logs = Vec::new();
     let mut start = || {
-        let log = folder.join(logs.len().to_string());
+        let log = folder.path().join(logs.len().to_string());
         let mut command = Again::command(NAME);
         command.env(REDIS_OF_CHILD, server.url()).env(LOG_OF_CHILD, &log);
         logs.push(log);
@@ -89,7 +88,6 @@ fn processes_that_are_stopped_and_killed_stay_within_the_limit() {
         let pairs = pairs.iter().map(|pair| pair.map(u64::from_le_bytes));
         admissions.extend(pairs.map(|[begun, ended]| Admission { begun, ended, permits: 1 }));
     }
-    fs::remove_dir_all(&folder).unwrap();
     let (admitted, over) = (admissions.len(), over(&admissions, &policy()));
     println!("{admitted} admitted, {over} permits over the bound, {faults:?}");
     assert!(over <= 0, "{over} permits over the bound");

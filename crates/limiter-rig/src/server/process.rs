@@ -94,10 +94,15 @@ fn end(child: &mut Child) {
 
 /// A new folder for temporary files. Dropping it removes it with all that is in it.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    pub(super) fn create() -> io::Result<Self> {
+    /// Creates one in the system's folder for temporary files.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not create it.
+    pub fn create() -> io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("limiter-server-{}-{count}", process::id()));
@@ -107,7 +112,9 @@ impl Folder {
         Ok(Self(path))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Returns its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.0
     }
 

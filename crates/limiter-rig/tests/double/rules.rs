@@ -1,8 +1,9 @@
 //! When servers refuse commands: full memory, users' rights, replicas, and what keeps a server from serving.
 
-use std::{env, fs, path::PathBuf, process, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use limiter_double::{Refusal, Reply};
+use limiter_rig::server::Folder;
 
 use crate::{
     pair::{Pair, now},
@@ -71,6 +72,10 @@ fn fill(pair: &mut Pair) {
     }
 }
 
+fn path(folder: &Folder) -> &str {
+    folder.path().to_str().unwrap()
+}
+
 #[test]
 fn memory_is_full() {
     let mut pair = Pair::start();
@@ -135,8 +140,8 @@ fn a_replica_is_read_only() {
 
 #[test]
 fn a_server_that_cannot_save_refuses_writes() {
-    let folder = Folder::create("unsaved");
-    let mut pair = Pair::start_with(&["--dir", folder.path()]);
+    let folder = Folder::create().unwrap();
+    let mut pair = Pair::start_with(&["--dir", path(&folder)]);
     fill(&mut pair);
     drop(folder);
     assert!(matches!(pair.connection.call(&["SAVE"]), Reply::Error(_)));
@@ -180,10 +185,10 @@ fn a_server_that_runs_a_script_is_busy() {
 
 #[test]
 fn a_server_that_reads_its_data_refuses_commands() {
-    let folder = Folder::create("loading");
+    let folder = Folder::create().unwrap();
     let values = 60;
     {
-        let mut pair = Pair::start_with(&["--dir", folder.path(), "--rdbcompression", "no"]);
+        let mut pair = Pair::start_with(&["--dir", path(&folder), "--rdbcompression", "no"]);
         let value = "v".repeat(1 << 20);
         for number in 0..values {
             pair.connection.call(&["SET", &format!("key{number}"), &value]);
@@ -191,7 +196,7 @@ fn a_server_that_reads_its_data_refuses_commands() {
         pair.configure("SAVE");
     }
     // A value each 100 ms, so that it takes six seconds. Some versions serve clients only once in two megabytes.
-    let mut pair = Pair::start_with(&["--dir", folder.path(), "--key-load-delay", "100000"]);
+    let mut pair = Pair::start_with(&["--dir", path(&folder), "--key-load-delay", "100000"]);
     pair.double.refuse(Some(Refusal::Loading));
     let mut commands: Vec<_> = COMMANDS.iter().map(|command| words(command)).collect();
     commands.push(words("INFO persistence"));
@@ -204,26 +209,5 @@ fn a_server_that_reads_its_data_refuses_commands() {
     for (command, real) in commands.iter().zip(&real).take(COMMANDS.len()) {
         let double = pair.double.execute(command, 0);
         assert_eq!(double, *real, "{:?}: {command:?}", pair.version);
-    }
-}
-
-/// A folder for a server's data.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn create(name: &str) -> Self {
-        let path = env::temp_dir().join(format!("limiter-double-{name}-{}", process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

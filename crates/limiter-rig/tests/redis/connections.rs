@@ -10,13 +10,13 @@ use limiter_core::ErrorKind;
 use limiter_rig::server::Server;
 use tokio::time::sleep;
 
-use crate::{eventually, limiter_here, patient, recover};
+use crate::{builder, connect_here, eventually, patient, recover};
 
 /// Connections once ended for good when the server died while the client's queue was full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_against_a_stopped_server_that_dies_is_survived() {
     let mut server = Server::start();
-    let limiter = limiter_here(&server.url(), 1_000_000).await;
+    let limiter = builder(1_000_000).build_on(connect_here(&server.url()).await).unwrap();
     let _ = recover(&limiter).await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();

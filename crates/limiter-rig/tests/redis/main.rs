@@ -64,11 +64,6 @@ async fn connect_here(url: &str) -> Connection {
     connect_with(url, &options).await.unwrap()
 }
 
-/// Returns a limiter as [`limiter`] does, on the test's own runtime.
-async fn limiter_here(url: &str, limit: u64) -> RedisLimiter {
-    builder(limit).build_on(connect_here(url).await).unwrap()
-}
-
 /// Returns a limiter of `limit` permits a day on the server at `url`.
 async fn limiter(url: &str, limit: u64) -> RedisLimiter {
     builder(limit).connect(url).await.unwrap()

@@ -24,7 +24,6 @@ use crate::{
 /// How each log line about a cause begins.
 const FAILS: &str = "WARN limiter_redis::outage_log: no decision by the store, so requests get errors, or are decided \
                      without it: ";
-const RECOVERED: &str = "INFO limiter_redis::outage_log: the store decides again";
 
 /// Commands that neither limiters nor scripts need. The client library may call them.
 const OTHER_COMMANDS: [&str; 8] =
@@ -97,52 +96,6 @@ async fn a_missing_command_is_named_by_the_error_and_the_log() {
             let server = Server::start_with(&["--rename-command", command, ""]);
             check_without(&server, &server.url(), command).await;
         }
-    }
-}
-
-/// Each cause is logged once, and its end.
-#[tokio::test]
-async fn each_cause_is_logged_once_and_so_is_its_end() {
-    let primary = Server::start();
-    let port = primary.port().to_string();
-    let key = "limiter:{skey}:test";
-    let plant = "redis.call('DEL', KEYS[1]) return redis.call('SADD', KEYS[1], 1)";
-    // The words of the log line, and what begins and ends the cause.
-    let table: [(&str, &[&str], &[&str]); 4] = [
-        (
-            "OOM command not allowed",
-            &["CONFIG", "SET", "maxmemory", "1"],
-            &["CONFIG", "SET", "maxmemory", "0"],
-        ),
-        ("READONLY ", &["REPLICAOF", "127.0.0.1", &port], &["REPLICAOF", "NO", "ONE"]),
-        ("WRONGTYPE ", &["EVAL", plant, "1", key], &["DEL", key]),
-        (
-            "NOPERM",
-            &["ACL", "SETUSER", "default", "-evalsha"],
-            &["ACL", "SETUSER", "default", "+evalsha"],
-        ),
-    ];
-    for (cause, begin, end) in table {
-        let server = Server::start();
-        let limiter = builder(1_000_000).denial_cache(0);
-        let limiter = limiter.build_on(connect_here(&server.url()).await).unwrap();
-        let _ = recover(&limiter).await;
-        let log = Log::start();
-        server.command(begin).unwrap();
-        let mut failed = 0;
-        for _ in 0..200 {
-            failed += u64::from(limiter.check("key").await.is_err());
-        }
-        assert!(failed > 150, "{cause}: {failed}");
-        let lines = causes(&log);
-        let about = lines.iter().filter(|line| line.contains(cause));
-        assert_eq!(about.count(), 1, "{cause}: {lines:?}");
-        assert!(!log.lines().iter().any(|line| line.starts_with(RECOVERED)), "{cause}");
-
-        server.command(end).unwrap();
-        let _ = recover(&limiter).await;
-        let ends = log.lines().iter().filter(|line| line.starts_with(RECOVERED)).count();
-        assert_eq!(ends, 1, "{cause}: {:?}", log.lines());
     }
 }
 

@@ -182,21 +182,6 @@ async fn garbage_opens_the_breaker_and_is_logged_once() {
     assert!(log.lines().len() <= 4, "{:?}", log.lines());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reply_of_the_wrong_type_replaces_the_connection() {
-    let server = Scripted::start().await;
-    let limiter = patient(&server.url(), 1_000).await;
-    assert_eq!(check(&limiter, 1).await.len(), 0);
-    server.replies(Duration::ZERO, Reply::Bytes("#t\r\n"));
-    for _ in 0..3 {
-        assert_eq!(check(&limiter, 1).await[0].kind(), ErrorKind::Unexpected);
-        sleep(Duration::from_millis(150)).await;
-    }
-    server.replies(Duration::ZERO, Reply::Admit);
-    until_served(&limiter).await;
-    assert!(server.connections() > 1);
-}
-
 /// Once the late reply of an earlier connection replaced the one that was made meanwhile.
 #[tokio::test]
 async fn a_late_reply_of_an_earlier_connection_keeps_the_later_one() {

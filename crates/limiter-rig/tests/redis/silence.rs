@@ -14,9 +14,7 @@ use std::{
 
 use futures::{executor::block_on, future::join_all, poll};
 use limiter_core::{Cost, ErrorKind, Limiter as _, Source};
-use limiter_redis::{
-    CallError, ConnectOptions, Event, EventKind, Fault, RedisLimiter, connect_with,
-};
+use limiter_redis::{CallError, ConnectOptions, Event, Fault, RedisLimiter, connect_with};
 use limiter_rig::server::Server;
 use tokio::runtime::{Builder, Handle};
 
@@ -162,25 +160,4 @@ async fn use_once(limiter: &RedisLimiter, left: u64) {
     let acquired = limiter.acquire("key", Cost::ONE, None).await.unwrap();
     assert_eq!(acquired.decision().remaining(), left - 3);
     limiter.drain(Duration::from_secs(5)).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_fault_reaches_callers_and_observers() {
-    let mut server = Server::start();
-    server.kill();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let of_observer = Arc::clone(&seen);
-    let limiter = RedisLimiter::builder(daily(1));
-    let limiter = limiter.observer(move |event| {
-        if let EventKind::StoreError(error) = event.kind() {
-            of_observer.lock().unwrap().push(CallError::of(error).map(CallError::fault));
-        }
-    });
-    let limiter = limiter.connect(&server.url()).await.unwrap();
-    let error = limiter.check("key").await.unwrap_err();
-    assert_eq!(CallError::of(&error).map(CallError::fault), Some(Fault::NotSent), "{error}");
-    eventually("the observer is called", async || !seen.lock().unwrap().is_empty()).await;
-    assert_eq!(*seen.lock().unwrap(), [Some(Fault::NotSent)]);
-    let unserved = limiter.check(limiter_core::Key::secret("sk")).await.unwrap_err();
-    assert!(CallError::of(&unserved).is_none());
 }

@@ -1,21 +1,16 @@
 //! What a page in a browser reads of a response from another origin.
 
-use std::{
-    ffi::OsString,
-    net::SocketAddr,
-    path::PathBuf,
-    process::{self, Stdio},
-    time::Duration,
-};
+use std::{ffi::OsString, net::SocketAddr, process::Stdio, time::Duration};
 
 use axum::{Router, response::Html, routing::get};
 use http::{HeaderName, header::CONTENT_TYPE};
 use limiter_core::{ManualClock, MemoryLimiter, Policy, Quota};
+use limiter_rig::server::Folder;
 use limiter_tower::{Answers, RateLimitLayer, headers::Headers, key::FixedKey};
 use tokio::{net::TcpListener, process::Command, task::AbortHandle, time::timeout};
 use tower_http::cors::{Any, CorsLayer};
 
-use crate::{Folder, binary};
+use crate::binary;
 
 const AT_MOST: Duration = Duration::from_secs(60);
 
@@ -105,10 +100,9 @@ async fn serve(app: Router) -> (SocketAddr, AbortHandle) {
 
 /// Returns the page's document once its script has run.
 async fn browse(page: SocketAddr) -> String {
-    let name = format!("chromium-{}-{}", process::id(), page.port());
-    let folder = Folder(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
+    let folder = Folder::create().unwrap();
     let mut profile = OsString::from("--user-data-dir=");
-    profile.push(&folder.0);
+    profile.push(folder.path());
     let output = Command::new(binary("LIMITER_CHROMIUM", &["chromium", "google-chrome"]))
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
         .args(["--disable-quic", "--no-first-run", "--disable-background-networking"])

@@ -10,16 +10,7 @@
 mod browser;
 mod nginx;
 
-use std::{env, ffi::OsString, fs, path::PathBuf};
-
-/// A folder that is removed when it is dropped.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-    }
-}
+use std::{env, ffi::OsString, path::PathBuf};
 
 /// Returns the program that a variable names, or else the one that is installed. Without one the test fails, it is not skipped.
 fn binary(variable: &str, names: &[&str]) -> OsString {

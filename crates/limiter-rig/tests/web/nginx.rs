@@ -6,13 +6,13 @@
 use std::{
     fs, io,
     net::{SocketAddr, TcpListener as StdListener},
-    path::PathBuf,
-    process::{self, Child, Command, Stdio},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use axum::{Router, extract::Request, routing::get};
 use http::HeaderName;
+use limiter_rig::server::Folder;
 use limiter_tower::ClientIp;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -20,7 +20,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{Folder, binary};
+use crate::binary;
 
 const PROXIES: [&str; 2] = ["127.0.0.2/32", "127.0.0.3/32"];
 const CLIENT: &str = "127.0.0.4";
@@ -97,17 +97,15 @@ struct Nginx {
 impl Nginx {
     /// Starts both hops, and returns the address of the first one.
     async fn start(app: SocketAddr) -> (Self, SocketAddr) {
-        let name = format!("nginx-{}", process::id());
-        let folder = Folder(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name));
-        fs::create_dir_all(&folder.0).unwrap();
+        let folder = Folder::create().unwrap();
         let (first, second) = (free("127.0.0.2"), free("127.0.0.3"));
-        fs::write(folder.0.join("nginx.conf"), configuration(first, second, app)).unwrap();
+        fs::write(folder.path().join("nginx.conf"), configuration(first, second, app)).unwrap();
 
         let process = Command::new(binary("LIMITER_NGINX", &["nginx"]))
             .args(["-e", "stderr", "-c", "nginx.conf", "-p"])
-            .arg(&folder.0)
+            .arg(folder.path())
             .stdin(Stdio::null())
-            .stderr(fs::File::create(folder.0.join("log")).unwrap())
+            .stderr(fs::File::create(folder.path().join("log")).unwrap())
             .spawn()
             .unwrap();
         let mut nginx = Self { process, folder };
@@ -123,7 +121,7 @@ impl Nginx {
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.folder.0.join("log"))
+        fs::read_to_string(self.folder.path().join("log"))
             .unwrap_or_else(|error: io::Error| error.to_string())
     }
 }
