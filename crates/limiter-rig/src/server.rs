@@ -214,7 +214,7 @@ impl Server {
 ///
 /// When it does not come to hold.
 #[track_caller]
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + READY_WITHIN;
     while !holds() {
         assert!(Instant::now() < deadline, "not in {READY_WITHIN:?}: {what}");

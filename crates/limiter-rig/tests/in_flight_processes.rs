@@ -30,7 +30,7 @@ use limiter_rig::{
         unix_micros,
     },
     program::Again,
-    server::{Folder, Server},
+    server::{Folder, Server, wait_until},
 };
 use tokio::{runtime, select, sync::Notify, time::sleep};
 
@@ -50,9 +50,6 @@ const OWN_TASKS: u64 = 60;
 
 /// The tasks begin to make requests one after the other within so many milliseconds.
 const BEGINS_WITHIN: u64 = 5_000;
-
-/// How long an event may take: far longer than it does on a busy machine.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
 /// What a process that is to work needs: the server, the expiry in milliseconds, its number, and the file that it writes.
 /// The test starts itself with it.
@@ -85,10 +82,7 @@ fn requests_in_flight_of_all_processes_stay_within_the_limits() {
     // Permits are renewed, too.
     thread::sleep(Duration::from_millis(BEGINS_WITHIN) + expiry);
     let works = |process| held(&server, &own(process)) > u64::from(OWN_LIMIT) / 2;
-    assert!(
-        within(GIVEN_UP_AFTER, || works(KILLED) && works(STOPPED)).is_some(),
-        "they don't work"
-    );
+    wait_until("both work", || works(KILLED) && works(STOPPED));
 
     let begun = Instant::now();
     processes[STOPPED].again.signal("STOP");
@@ -108,8 +102,7 @@ fn requests_in_flight_of_all_processes_stay_within_the_limits() {
         assert!(back.is_some(), "the permits of process {process} are not back after {stop:?}");
     }
     processes[STOPPED].again.signal("CONT");
-    let works_again = within(GIVEN_UP_AFTER, || works(STOPPED));
-    assert!(works_again.is_some(), "the stopped process does not work again");
+    wait_until("the stopped process works again", || works(STOPPED));
 
     for (number, process) in processes.into_iter().enumerate() {
         let Some([admitted, failures, lost, not_released]) = process.counted() else {
@@ -123,9 +116,8 @@ fn requests_in_flight_of_all_processes_stay_within_the_limits() {
         // A machine that is busy with other tests may keep other processes from renewing theirs.
         assert!(lost > 0 || number != STOPPED, "the process that was stopped lost no permit");
     }
-    let all_back =
-        within(GIVEN_UP_AFTER, || (0..KEYS + 2).all(|key| held(&server, &stored_key(key)) == 0));
-    println!("all permits were back after {:?}", all_back.expect("permits are not back"));
+    let are_back = || (0..KEYS + 2).all(|key| held(&server, &stored_key(key)) == 0);
+    wait_until("all permits are back", are_back);
     audit(folder.path());
 }
 
@@ -159,18 +151,6 @@ fn limit_of(key: u64) -> u32 {
 
 fn stored_key(key: u64) -> String {
     format!("limiter:{{i{key}}}:test:inflight")
-}
-
-/// Returns how long it took until something holds, or `None` if it does not within a time.
-fn within(time: Duration, holds: impl Fn() -> bool) -> Option<Duration> {
-    let begun = Instant::now();
-    while !holds() {
-        if begun.elapsed() > time {
-            return None;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    Some(begun.elapsed())
 }
 
 /// Returns how many permits of a key have not expired.

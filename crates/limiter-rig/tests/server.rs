@@ -6,10 +6,13 @@ use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process;
-use std::time::{Duration, Instant};
-use std::{env, panic, thread};
+use std::time::Instant;
+use std::{env, panic};
 
-use limiter_rig::{program::Again, server::Server};
+use limiter_rig::{
+    program::Again,
+    server::{Server, wait_until},
+};
 
 #[test]
 fn a_paused_server_is_silent_until_resumed() {
@@ -80,11 +83,7 @@ fn an_aborted_test_leaves_nothing_behind() {
 
     // The server may end after its folder, and another test's may have its port for a while.
     let is_gone = || !folder.exists() && TcpStream::connect(("127.0.0.1", port)).is_err();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_gone() {
-        assert!(Instant::now() < deadline, "{port} {}", folder.display());
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the server and its folder are gone", is_gone);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! A slot that moves: which node replies what, before, while it moves, and after.
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::collections::BTreeMap;
 
 use limiter_double::{Cluster as Double, Reply, Version, slot};
-use limiter_rig::server::Cluster;
+use limiter_rig::server::{Cluster, wait_until};
 
 use crate::{
     pair::{now, shown, version},
@@ -70,13 +70,14 @@ impl Pair {
     #[track_caller]
     fn check_maps(&mut self) {
         for node in 0..NODES {
-            let mut tries = 0;
             // Nodes hear of each other's slots in a while.
-            while let Err(difference) = self.compare_maps(node) {
-                assert!(tries < 1_000, "{:?}: node {node}: {difference}", self.version);
-                tries += 1;
-                thread::sleep(Duration::from_millis(10));
-            }
+            wait_until("nodes have the same map", || match self.compare_maps(node) {
+                Ok(()) => true,
+                Err(difference) => {
+                    println!("{:?}: node {node}: {difference}", self.version);
+                    false
+                }
+            });
         }
     }
 

@@ -1,8 +1,9 @@
 //! Each command of the table: what `COMMAND INFO` says of it, and random calls.
 
-use std::{iter, thread, time::Duration};
+use std::iter;
 
 use limiter_double::{Command, Reply, Version, commands};
+use limiter_rig::server::wait_until;
 
 use crate::{
     pair::{LATE, Pair, now, number},
@@ -239,12 +240,8 @@ fn keys_expire() {
         pair.same_text(command);
         pair.same_text(&format!("PEXPIRE {} 1", command.split(' ').nth(1).unwrap()));
     }
-    let mut tries = 0;
-    while number(&pair.connection.call(&["EXISTS", "s", "h", "l", "z", "t"])) > 0 {
-        assert!(tries < 1_000, "the keys do not expire");
-        tries += 1;
-        thread::sleep(Duration::from_millis(1));
-    }
+    let exist = ["EXISTS", "s", "h", "l", "z", "t"];
+    wait_until("the keys expire", || number(&pair.connection.call(&exist)) == 0);
     for command in [
         "EXISTS s h l z t",
         "GET h",

@@ -1,9 +1,7 @@
 //! When servers refuse commands: full memory, users' rights, replicas, and what keeps a server from serving.
 
-use std::{thread, time::Duration};
-
 use limiter_double::{Refusal, Reply};
-use limiter_rig::server::Folder;
+use limiter_rig::server::{Folder, wait_until};
 
 use crate::{
     pair::{Pair, now},
@@ -149,12 +147,8 @@ fn a_server_that_cannot_save_refuses_writes() {
     pair.connection.call(&["CONFIG", "SET", "save", "900 1"]);
     pair.connection.call(&["BGSAVE"]);
     let has_failed = |reply| matches!(reply, Reply::Bulk(text) if text.windows(14).any(|it| it == b"gsave_status:e"));
-    let mut tries = 0;
-    while !has_failed(pair.connection.call(&["INFO", "persistence"])) {
-        assert!(tries < 1_000, "the server can save");
-        tries += 1;
-        thread::sleep(Duration::from_millis(5));
-    }
+    let info = ["INFO", "persistence"];
+    wait_until("saving has failed", || has_failed(pair.connection.call(&info)));
     pair.double.refuse(Some(Refusal::Misconf));
     check(&mut pair);
     pair.same_text("PING");
@@ -167,12 +161,7 @@ fn a_server_that_runs_a_script_is_busy() {
     let mut other = Connection::open(pair.server.port());
     other.send(&encoded(&["EVAL", "while true do end", "0"]));
     let is_busy = |reply| matches!(reply, Reply::Error(error) if error.starts_with("BUSY"));
-    let mut tries = 0;
-    while !is_busy(pair.connection.call(&["GET", "s"])) {
-        assert!(tries < 1_000, "the server is not busy");
-        tries += 1;
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("the server is busy", || is_busy(pair.connection.call(&["GET", "s"])));
     pair.double.refuse(Some(Refusal::Busy));
     for command in COMMANDS.iter().chain(&["TIME", "PING", "ROLE", "CLUSTER SLOTS"]) {
         let command = words(command);
