@@ -46,7 +46,7 @@ fn accuracy() {
         "bursts",
         "edges",
     ];
-    let mut table = Table::new(head.into_iter().chain(["choose it if"]));
+    let mut table = Table::new(head);
     let attacked = contenders(ATTACKED.0, ATTACKED.1);
     for (contender, attacked) in contenders(permits, seconds).iter().zip(&attacked) {
         let most = attacked.policy.limits().iter().map(|limit| {
@@ -62,7 +62,7 @@ fn accuracy() {
         });
         let most = format!("{}.{:02} L", hundredths / 100, hundredths % 100);
         let row = [contender.name.to_owned(), most, format!("{at_once} of {}", ATTACKED.0)];
-        table.row(row.into_iter().chain(refused).chain([contender.when.to_owned()]));
+        table.row(row.into_iter().chain(refused));
     }
     println!("{table}");
 }
@@ -103,7 +103,7 @@ pub(crate) fn fill(slug: &str, permits: u64, keys: usize) -> Result<u64> {
 fn time(effort: &Effort) -> Result<()> {
     println!(
         "## Time of a decision\n\nns of processor time for a decision, by one thread, on integer keys: the median of {} rounds \
-         ± half the range of their middle half.\n",
+         ± half the interquartile range.\n",
         effort.rounds
     );
     let one = [0];

@@ -43,8 +43,7 @@ pub(crate) fn print(effort: &Effort) -> Result<()> {
     let (number, seconds) = (effort.rounds.div_ceil(10), effort.turn.as_secs_f64() * 500.0);
     println!(
         "The server and all processes share the machine.\n\n## Fleet\n\n{PROCESSES} processes with one connection each, {KEYS} keys \
-         with a burst of one second, leases of 250 ms, for {seconds} s: the median of {number} rounds ± half the range of their \
-         middle half. A call is an `EVALSHA`, which may be a batch. Of the limit: what was admitted, of the burst and the rate \
+         with a burst of one second, leases of 250 ms, for {seconds} s: the median of {number} rounds ± half the interquartile range. A call is an `EVALSHA`, which may be a batch. Of the limit: what was admitted, of the burst and the rate \
          of all keys over that time.\n"
     );
     let contenders = FLEETS.iter().map(|fleet| Contender {

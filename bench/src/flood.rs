@@ -43,7 +43,7 @@ pub(crate) fn print(effort: &Effort) -> Result<()> {
     println!(
         "{keys} fresh keys through a limiter for {room}, 100/min with a burst of 5:\n\n\
          - resident memory: {first} MB after the first {BETWEEN_VISITS}, at most {most} MB later\n\
-         - {} debtors: {admitted} admissions, of which {early} were early\n",
+         - {} debtors: {admitted} admissions, {early} of them early\n",
         debtors.len()
     );
     ensure!(early == 0, "{early} admissions of debtors were early");

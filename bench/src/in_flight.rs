@@ -20,9 +20,8 @@ const LIMIT: u32 = 100;
 
 pub(crate) fn print(effort: &Effort) -> Result<()> {
     println!(
-        "## Requests in flight\n\nns to take a permit and to give it back, under a limit of {LIMIT}, none of which is held \
-         otherwise. Peers are what programs write by hand: a map of semaphores, which is never cleaned, and a map of counts \
-         under one lock.\n"
+        "## Requests in flight\n\nns to take a permit and to give it back. At most two of {LIMIT} are held. Peers are \
+         what programs write by hand: a map of semaphores, which is never cleaned, and a map of counts under one lock.\n"
     );
     let peers = ["InFlight", "dashmap of tokio's Semaphore", "Mutex<HashMap> of counts"];
     let mut table = Table::new(["keys", "threads"].into_iter().chain(peers));

@@ -44,68 +44,71 @@ const FIELDS: Setup = Setup { has_field: true, headers: true, ..PLAIN };
 const REFUSED: Setup = Setup { headers: true, refuses: true, ..PLAIN };
 
 const CELLS: [(&str, Setup, usize); 9] = [
-    ("Admitted, without header fields", PLAIN, 1),
-    ("Admitted, without header fields, 2 threads", PLAIN, 2),
-    ("Admitted, with header fields", FIELDS, 1),
-    ("Admitted, with header fields, 2 threads", FIELDS, 2),
-    (
-        "Admitted, with header fields into an empty header map",
-        Setup { has_field: false, ..FIELDS },
-        1,
-    ),
-    ("Refused, with header fields", REFUSED, 1),
-    ("In a router, admitted, without header fields", Setup { in_router: true, ..PLAIN }, 1),
-    ("In a router, admitted, with header fields", Setup { in_router: true, ..FIELDS }, 1),
-    ("In a router, refused, with header fields", Setup { in_router: true, ..REFUSED }, 1),
+    ("admitted", PLAIN, 1),
+    ("admitted", PLAIN, 2),
+    ("admitted, fields", FIELDS, 1),
+    ("admitted, fields", FIELDS, 2),
+    ("admitted, fields into an empty map", Setup { has_field: false, ..FIELDS }, 1),
+    ("refused, fields", REFUSED, 1),
+    ("router, admitted", Setup { in_router: true, ..PLAIN }, 1),
+    ("router, admitted, fields", Setup { in_router: true, ..FIELDS }, 1),
+    ("router, refused, fields", Setup { in_router: true, ..REFUSED }, 1),
 ];
 
 /// Handles a request of an address, and returns whether it was admitted.
 type Subject = Box<dyn Fn(SocketAddr) -> bool + Sync>;
 
-/// Prints a table for each cell.
+/// Prints a row for each cell, and a column for each layer.
 pub(crate) fn print(effort: &Effort) -> Result<()> {
     println!(
-        "ns of processor time that a layer adds to a request: the median of {} rounds ± half the range of their middle half. \
+        "ns of processor time that a layer adds to a request: the median of {} rounds ± half the interquartile range. \
          Each request is sent to a clone of the service, as axum does. Requests have one of {ADDRESSES} addresses, by which \
-         the layers limit: 10,000/s, or 1/h for refusals.\n",
+         the layers limit: 10,000/s, or 1/h for refusals. *By hand* is the least over limiter-core. *Fields* are header fields about the limit, which axum-governor \
+         always sends. A *router* is axum's. The last column is limiter-tower's ratio to {REFERENCE}.\n",
         effort.rounds
     );
     let addresses = addresses();
+    let names = subjects(PLAIN).map(|(name, _)| name);
+    let head = ["request", "threads", BARE].into_iter().chain(names).chain(["ratio"]);
+    let mut table = Table::new(head);
     for (name, setup, threads) in CELLS {
-        let bare = ("bare service", in_front(tower::layer::util::Identity::new(), setup));
+        let bare = (BARE, in_front(tower::layer::util::Identity::new(), setup));
         let subjects = [bare].into_iter().chain(subjects(setup));
         let subjects = subjects.filter_map(|(name, subject)| Some((name, subject?)));
         let contenders = subjects.map(|(name, subject)| {
-            let admits = name == "bare service" || !setup.refuses;
+            let admits = name == BARE || !setup.refuses;
             keyed(name, effort, threads, Some(admits), &addresses, move |it| subject(*it))
         });
         let measured = rounds(effort.rounds, contenders.collect())?;
-        let [bare, layers @ ..] = measured.as_slice() else { continue };
-        let added: Vec<_> = layers.iter().map(|it| it.figures[0].minus(&bare.figures[0])).collect();
-        let reference = layers.iter().position(|it| it.name == REFERENCE).unwrap_or(0);
-        let mut table = Table::new(["layer", "ns added", &format!("ratio to {REFERENCE}")]);
-        for (layer, ns) in layers.iter().zip(&added) {
-            table.row([layer.name.clone(), ns.show(0), ns.over(&added[reference]).show(2)]);
-        }
-        println!("## {name}\n\nThe bare service takes {} ns.\n\n{table}", bare.figures[0].show(0));
+        let bare = &measured[0].figures[0];
+        let added = |name| {
+            let layer = measured.iter().find(|it| it.name == name)?;
+            Some(layer.figures[0].minus(bare))
+        };
+        let mut row = vec![name.to_owned(), threads.to_string(), bare.show(0)];
+        row.extend(names.map(|name| added(name).map_or("-".to_owned(), |ns| ns.show(0))));
+        let ratio = added(OURS).zip(added(REFERENCE)).map(|(ours, other)| ours.over(&other));
+        row.extend(ratio.map(|ratio| ratio.show(2)));
+        table.row(row);
     }
+    println!("{table}");
     Ok(())
 }
 
-/// The layer that ratios refer to.
+const BARE: &str = "bare service";
+const OURS: &str = "limiter-tower";
+
+/// The layer that the ratio refers to.
 const REFERENCE: &str = "tower_governor";
 
 /// Returns the layers that have such a setting. tower-rate-limit-fred is not here, because its layer waits for a server.
 fn subjects(setup: Setup) -> [(&'static str, Option<Subject>); 7] {
     [
         // The least that a layer over our limiter can cost.
-        (
-            "by hand, over limiter-core",
-            in_front(by_hand::layer(limiter(setup), setup.headers), setup),
-        ),
-        ("limiter-tower", in_front(ours(setup), setup)),
-        ("limiter-tower, with decisions", in_front(ours(setup).decisions(), setup)),
-        ("limiter-tower, three rules", in_front(three_rules(setup), setup)),
+        ("by hand", in_front(by_hand::layer(limiter(setup), setup.headers), setup)),
+        (OURS, in_front(ours(setup), setup)),
+        ("with decisions", in_front(ours(setup).decisions(), setup)),
+        ("three rules", in_front(three_rules(setup), setup)),
         (REFERENCE, tower_governor(setup)),
         ("axum-governor", axum_governor(setup)),
         ("rate-net", rate_net(setup)),

@@ -27,8 +27,10 @@ fn main() -> Result<()> {
     words.truncate(words.len() - usize::from(is_quick));
     let effort = if is_quick { QUICK } else { FULL };
     match words.as_slice() {
+        ["checks"] => memory::print(&effort),
         ["memory"] => {
             memory::print(&effort)?;
+            memory::print_operations(&effort)?;
             in_flight::print(&effort)?;
             bytes::print(&effort)
         }
@@ -36,6 +38,7 @@ fn main() -> Result<()> {
         ["flood"] => flood::print(&effort),
         ["layer"] => layer::print(&effort),
         ["algorithms"] => algorithms::print(&effort),
+        ["scripts"] => redis::print_scripts(&effort).map(drop),
         ["redis"] => redis::print_speed(&effort),
         ["redis-memory"] => redis::print_memory(),
         ["fleet"] => fleet::print(&effort),

@@ -72,26 +72,24 @@ const OUTCOMES: [(&str, Quota, bool); 2] =
 /// just read it from a request.
 pub(crate) fn keys(first: usize, number: usize) -> Vec<String> {
     let mut order: Vec<u32> = (first..first + number).map(|number| number as u32).collect();
-    // Fibonacci's hash, of which the high bits are random enough.
+    // Fibonacci's hash: its high bits are random enough.
     order.sort_by_key(|number| number.wrapping_mul(0x9E37_79B9).swap_bytes());
     order.into_iter().map(|number| format!("account-{number:08}")).collect()
 }
 
-/// Prints ns a check, and ns of other operations.
+/// Prints ns a check.
 pub(crate) fn print(effort: &Effort) -> Result<()> {
     println!(
-        "ns of processor time a check of one permit under GCRA, or the crate's default algorithm: the median of {} rounds ± half \
-         the range of their middle half. With two threads, the other thread checks too. All limiters run in one process and \
+        "ns of processor time a check of one permit under GCRA, or the crate's default algorithm: the median of {} rounds ± half the interquartile range. With two threads, the other thread checks too. All limiters run in one process and \
          have a turn in each round; a ratio is that of two turns in the same round.\n",
         effort.rounds
     );
     one_key(effort)?;
-    by_string(effort)?;
-    operations(effort)
+    by_string(effort)
 }
 
-fn table(
-    rows: Vec<(Vec<String>, Vec<Contender<'_, 1>>)>,
+fn table<'a>(
+    rows: impl IntoIterator<Item = (Vec<String>, Vec<Contender<'a, 1>>)>,
     head: &[&str],
     effort: &Effort,
 ) -> Result<()> {
@@ -114,15 +112,10 @@ fn one_key(effort: &Effort) -> Result<()> {
         "## One key for all\n\nOurs has room for one key; the others have a limiter without keys. leaky-bucket reads no clock \
          as long as it has permits.\n"
     );
-    let mut rows = Vec::new();
-    for ((outcome, quota, admits), threads) in
-        OUTCOMES.into_iter().flat_map(|it| [(it, 1), (it, 2)])
-    {
-        rows.push((
-            vec![outcome.to_owned(), threads.to_string()],
-            for_all(effort, quota, admits, threads),
-        ));
-    }
+    let rows = OUTCOMES.into_iter().flat_map(|it| [(it, 1), (it, 2)]);
+    let rows = rows.map(|((outcome, quota, admits), threads)| {
+        (vec![outcome.to_owned(), threads.to_string()], for_all(effort, quota, admits, threads))
+    });
     table(rows, &["checks", "threads"], effort)
 }
 
@@ -172,23 +165,18 @@ fn by_string(effort: &Effort) -> Result<()> {
          fresh key under 100/min, and ours and rate-net are full from the start.\n",
         Builder::DEFAULT_CAPACITY
     );
-    for number in [10_000, effort.keys] {
-        let visits = keys(0, number);
-        let mut rows = Vec::new();
-        for (outcome, quota, admits) in OUTCOMES {
-            for threads in [1, 2] {
-                let cells = vec![number.to_string(), outcome.to_owned(), threads.to_string()];
-                rows.push((cells, three(effort, quota, &[], &visits, Some(admits), threads)));
-            }
-        }
-        table(rows, &["keys", "checks", "threads"], effort)?;
-    }
-    let (before, visits) = (keys(0, 2 * effort.keys), keys(2 * effort.keys, 4 * effort.keys));
-    let mut rows = Vec::new();
-    for threads in [1, 2] {
-        let cells = vec![effort.keys.to_string(), "fresh keys".to_owned(), threads.to_string()];
-        rows.push((cells, three(effort, Quota::COMMON, &before, &visits, None, threads)));
-    }
+    let (few, many) = (keys(0, 10_000), keys(0, effort.keys));
+    let (before, fresh) = (keys(0, 2 * effort.keys), keys(2 * effort.keys, 4 * effort.keys));
+    let outcomes = OUTCOMES.map(|(outcome, quota, admits)| (outcome, quota, Some(admits)));
+    let of = |visits| outcomes.map(move |outcome| (outcome, &[][..], visits));
+    let flood = (("fresh keys", Quota::COMMON, None), &before[..], &fresh[..]);
+    let cases = of(&few[..]).into_iter().chain(of(&many)).chain([flood]);
+    let rows = cases.flat_map(|it| [(it, 1), (it, 2)]).map(|(case, threads)| {
+        let ((outcome, quota, admits), before, visits) = case;
+        let number = visits.len().min(effort.keys).to_string();
+        let contenders = three(effort, quota, before, visits, admits, threads);
+        (vec![number, outcome.to_owned(), threads.to_string()], contenders)
+    });
     table(rows, &["keys", "checks", "threads"], effort)
 }
 
@@ -219,7 +207,7 @@ fn three<'a>(
 }
 
 /// Prints what a program does beside plain checks, with ours alone.
-fn operations(effort: &Effort) -> Result<()> {
+pub(crate) fn print_operations(effort: &Effort) -> Result<()> {
     println!("## Operations\n\nns of our operations on 10,000 keys, by one thread.\n");
     let visits = keys(0, 10_000);
     let limiter = &Quota::ADMITS_ALL.ours(Builder::DEFAULT_CAPACITY);

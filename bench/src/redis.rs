@@ -25,10 +25,16 @@ const NAME: &str = "bench";
 /// The deadline of a call, long enough for a busy machine.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// Prints how fast scripts and clients are.
-pub(crate) fn print_speed(effort: &Effort) -> Result<()> {
+/// Prints how fast scripts are. Returns the server.
+pub(crate) fn print_scripts(effort: &Effort) -> Result<Server> {
     let server = start()?;
     scripts::print(&server, effort)?;
+    Ok(server)
+}
+
+/// Prints how fast scripts and clients are.
+pub(crate) fn print_speed(effort: &Effort) -> Result<()> {
+    let server = print_scripts(effort)?;
     server.command(&["FLUSHALL"])?;
     clients::print(&server, effort)
 }

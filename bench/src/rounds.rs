@@ -1,4 +1,4 @@
-//! How everything is measured: in rounds, in each of which every contender has a turn.
+//! How everything is measured: in rounds. Every contender has a turn in each.
 //!
 //! Each round begins with the next contender, and a ratio is that of two turns in the same round, so that a change of the
 //! machine's speed affects both.
@@ -61,7 +61,7 @@ pub(crate) fn timed<'a>(
     run: impl Fn(usize) -> usize + Sync + 'a,
 ) -> Contender<'a, 1> {
     let (wanted, mut number) = (effort.turn.as_nanos() as f64, 1_000);
-    // As many as fill a turn.
+    // The number that fills a turn.
     while on_threads(threads, number, &run).0 * (number as f64) < wanted / 20.0 {
         number *= 10;
     }
@@ -139,7 +139,7 @@ impl Sample {
         Self(self.0.iter().zip(&other.0).map(|(one, other)| one - other).collect())
     }
 
-    /// Prints the median, and half the range of the middle half.
+    /// Prints the median, and half the interquartile range.
     pub(crate) fn show(&self, decimals: usize) -> String {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

@@ -25,7 +25,7 @@ const PAGES: [Page; 12] = [
     Page {
         name: "memory-lto",
         profile: "lto",
-        ..page("memory", "docs/benchmarks/memory-lto.md", "Limiters in memory")
+        ..page("checks", "docs/benchmarks/memory-lto.md", "Checks in memory")
     },
     page("layer", "docs/benchmarks/layer.md", "Layers"),
     Page {
@@ -44,7 +44,7 @@ const PAGES: [Page; 12] = [
     Page {
         name: "redis-7.0",
         server: Some("redis-7.0"),
-        ..page("redis", "docs/benchmarks/redis-7.0.md", "Redis 7.0")
+        ..page("scripts", "docs/benchmarks/redis-7.0.md", "Scripts on Redis 7.0")
     },
     Page {
         name: "redis-8.2",
@@ -99,7 +99,10 @@ pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
         let printed = bench.quiet().read()?;
         println!("{printed}");
         if quick.is_empty() {
-            shell.write_file(file, format!("{}{printed}\n", head(shell, page, &commit)?))?;
+            shell.write_file(
+                file,
+                format!("{}{printed}\n", head(shell, page, &commit, &printed)?),
+            )?;
         }
     }
     Ok(())
@@ -110,7 +113,7 @@ pub(crate) fn names() -> String {
     PAGES.iter().map(|page| page.name).collect::<Vec<_>>().join(", ")
 }
 
-fn head(shell: &Shell, page: &Page, commit: &str) -> Result<String> {
+fn head(shell: &Shell, page: &Page, commit: &str, printed: &str) -> Result<String> {
     let Page { name, title, profile, .. } = page;
     let date = cmd!(shell, "date -u").arg("+%Y-%m-%d %H:%M UTC").quiet().read()?;
     let compiler = cmd!(shell, "rustc --version").quiet().read()?;
@@ -121,14 +124,17 @@ fn head(shell: &Shell, page: &Page, commit: &str) -> Result<String> {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or_default();
     let lock = shell.read_file("bench/Cargo.lock")?;
-    let peers = PEERS.map(|peer| {
+    let peers = PEERS.iter().filter(|peer| printed.contains(**peer)).map(|peer| {
         let version = lock.split_once(&format!("name = \"{peer}\"\nversion = \""));
         let version = version.and_then(|(_, rest)| rest.split('"').next());
         Ok(format!("{peer} {}", version.with_context(|| format!("no {peer} in bench/Cargo.lock"))?))
     });
-    let peers = peers.into_iter().collect::<Result<Vec<_>>>()?.join(", ");
+    let peers = match peers.collect::<Result<Vec<_>>>()?.as_slice() {
+        [] => String::new(),
+        peers => format!(" Peers: {}.", peers.join(", ")),
+    };
     Ok(format!(
         "# {title}\n\nWritten by `cargo xtask bench {name}` at commit {commit}, {date}. Machine: {model}, {processors} processors, \
-         load average before: {load}. Compiler: {compiler}, profile `{profile}`. Peers: {peers}.\n\n"
+         load average before: {load}. Compiler: {compiler}, profile `{profile}`.{peers}\n\n"
     ))
 }

@@ -42,12 +42,18 @@ type Check = Arc<dyn Fn(usize) -> BoxFuture<'static, Result<bool>> + Send + Sync
 const SCENARIOS: [(&str, usize, bool, &[usize]); 2] =
     [("100,000, admitted", 100_000, true, &[1, 50, 500]), ("1, refused", 1, false, &[1, 500])];
 
+/// What a turn measures: the rates, and then percentiles of the times of checks.
+const FIGURES: [&str; RATES + PERCENTILES.len()] =
+    ["1,000/s", "1,000 per s of processor time", "p50, us", "p99, us", "p99.9, us"];
+const RATES: usize = 2;
+const PERCENTILES: [f64; 3] = [0.5, 0.99, 0.999];
+
 /// Prints the speed of the clients.
 pub(super) fn print(server: &Server, effort: &Effort) -> Result<()> {
     println!(
-        "## Clients\n\nThousands of decisions a second by one connection and concurrent tasks, on Tokio's multi-threaded \
-         runtime, and in the second row of each the same for each second of the client's processor time: the median of {} \
-         rounds ± half the range of their middle half. Bare fred is the same script with the same arguments by `evalsha`. \
+        "## Clients\n\nConcurrent tasks check through one connection, on Tokio's multi-threaded runtime: the median of {} \
+         rounds ± half the interquartile range. Processor time is the client's. p50, p99 and p99.9 are percentiles of \
+         the time from a check's call to its decision, by the clock on the wall. Bare fred is the same script with the same arguments by `evalsha`. \
          limiter-redis sends concurrent checks in batches, and answers checks of a refused key from its cache of denials; the \
          others send one call for each check.\n",
         effort.rounds
@@ -62,12 +68,13 @@ pub(super) fn print(server: &Server, effort: &Effort) -> Result<()> {
                 turn: Box::new(|| turn(&runtime, check, keys, admits, *tasks, effort.turn * 10)),
             });
             let measured = rounds(effort.rounds, contenders.collect())?;
-            for (figure, of) in ["a second", "a second of processor time"].iter().enumerate() {
+            let shown = if admits { FIGURES.len() } else { RATES };
+            for (figure, unit) in FIGURES.iter().enumerate().take(shown) {
                 let names = measured.iter().map(|it| it.name.as_str());
-                let head = ["keys", "tasks", "decisions"].into_iter().chain(names);
+                let head = ["keys", "tasks", "figure"].into_iter().chain(names);
                 let table = table.get_or_insert_with(|| Table::new(head));
                 let figures = measured.iter().map(|it| it.figures[figure].show(1));
-                let row = [name.to_owned(), tasks.to_string(), (*of).to_owned()];
+                let row = [name.to_owned(), tasks.to_string(), (*unit).to_owned()];
                 table.row(row.into_iter().chain(figures));
             }
         }
@@ -84,32 +91,40 @@ fn turn(
     admits: bool,
     tasks: usize,
     time: Duration,
-) -> Result<[f64; 2]> {
+) -> Result<[f64; FIGURES.len()]> {
     let (start, before) = (Instant::now(), busy(process::id())?);
     let shared = Arc::new((AtomicUsize::new(0), AtomicBool::new(false)));
     let task = |_| {
         let (check, shared) = (Arc::clone(check), Arc::clone(&shared));
         runtime.spawn(async move {
             let (next, is_over) = &*shared;
-            let mut number = 0;
+            let (mut number, mut micros) = (0, Vec::new());
             while !is_over.load(Relaxed) {
+                // A cached denial takes little longer than two readings of the clock.
+                let begin = admits.then(Instant::now);
                 let admitted = check(next.fetch_add(7_919, Relaxed) % keys).await?;
+                micros.extend(begin.map(|begin| begin.elapsed().as_secs_f64() * 1e6));
                 ensure!(admitted == admits, "a check was not as expected");
                 number += 1;
             }
-            Ok(number)
+            Ok((number, micros))
         })
     };
     let tasks: Vec<_> = (0..tasks).map(task).collect();
     // Not a timer of the runtime: tasks that never wait would delay it.
     thread::sleep(time);
     shared.1.store(true, Relaxed);
-    let mut number = 0;
+    let (mut number, mut micros) = (0, Vec::new());
     for task in tasks {
-        number += runtime.block_on(task)??;
+        let (of_task, times) = runtime.block_on(task)??;
+        number += of_task;
+        micros.extend(times);
     }
     let (seconds, own) = (start.elapsed().as_secs_f64(), busy(process::id())? - before);
-    Ok([f64::from(number) / seconds / 1e3, f64::from(number) / own / 1e3])
+    micros.sort_by(f64::total_cmp);
+    let at = |part: f64| micros.get((micros.len() as f64 * part) as usize).copied();
+    let [p50, p99, p999] = PERCENTILES.map(|part| at(part).unwrap_or(f64::NAN));
+    Ok([f64::from(number) / seconds / 1e3, f64::from(number) / own / 1e3, p50, p99, p999])
 }
 
 /// Returns the contenders. Their burst is so large that all checks of a run are admitted, or else one permit that does not

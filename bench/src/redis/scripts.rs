@@ -143,7 +143,7 @@ fn rows() -> Result<Vec<Row>> {
 pub(super) fn print(server: &Server, effort: &Effort) -> Result<()> {
     println!(
         "## Scripts\n\nThousands of decisions a second by EVALSHA on one pipelined connection: the median of {} rounds ± half the \
-         range of their middle half. The floor is TIME, GET and SET with PX, without logic. The script by redis_rate's rules \
+         interquartile range. The floor is TIME, GET and SET with PX, without logic. The script by redis_rate's rules \
          was written for this bench by the published rules of the Go library redis_rate 10 (`AllowN`). It and the classic \
          scripts trust the clock and the value that they read, and assume that a quota never changes. A ratio is that of a \
          script's rate to the rate of the floor with as many keys in the same round: by decisions a second, and by decisions \

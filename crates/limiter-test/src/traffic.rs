@@ -13,8 +13,6 @@ pub struct Contender {
     pub name: &'static str,
     /// Its name in a file's name.
     pub slug: &'static str,
-    /// When to take it.
-    pub when: &'static str,
     /// The algorithm, and its quota.
     pub policy: Policy,
 }
@@ -51,67 +49,29 @@ pub const END: u64 = 60;
 #[must_use]
 pub fn contenders(permits: u64, seconds: u64) -> Vec<Contender> {
     let strict = Slots::strict(10);
-    let contender = |name, slug, algorithm, when| {
+    let contender = |(name, slug, algorithm)| {
         let quota = Quota::new(permits, Duration::from_secs(seconds)).expect("a valid quota");
         let quota = match algorithm {
             Algorithm::LeakyQueue { .. } => quota.with_burst(1),
             _ => quota,
         };
         let policy = Policy::new(slug, algorithm, quota).expect("every algorithm serves it");
-        Contender { name, slug, when, policy }
+        Contender { name, slug, policy }
     };
-    vec![
-        contender("GCRA, token bucket, leaky bucket", "gcra", Algorithm::Gcra, "by default"),
-        contender(
-            "leaky queue",
-            "leaky-queue",
-            Algorithm::LeakyQueue { depth: permits },
-            "requests may wait and have to be evenly spaced",
-        ),
-        contender(
-            "fixed window",
-            "fixed-window",
-            Algorithm::FixedWindow,
-            "users are promised \"N, then wait\", and 2 L around an edge do no harm",
-        ),
-        contender(
-            "aligned window",
-            "fixed-window-aligned",
-            Algorithm::AlignedWindow,
-            "the limit is one of calendar time, such as a daily quota",
-        ),
-        contender(
-            "sliding counter",
-            "sliding-counter",
-            Algorithm::SlidingCounter,
-            "the limit is large, memory is tight, and an estimate is enough",
-        ),
-        contender(
-            "sub-windows",
-            "sub-windows",
-            Algorithm::SubWindows(strict),
-            "no window may exceed the limit, and the limit is too large for a log",
-        ),
-        contender(
-            "sub-windows, loose",
-            "sub-windows-loose",
-            Algorithm::SubWindows(Slots::loose(10)),
-            "permits have to recover within a window, and an excess does no harm",
-        ),
-        contender(
-            "sub-windows, paced",
-            "sub-windows-paced",
-            Algorithm::SubWindows(strict.paced()),
-            "requests have to be spread over the window and must not wait",
-        ),
-        contender(
-            "sliding log",
-            "exact-log",
-            Algorithm::SlidingLog,
-            "no window may exceed the limit, nothing may be refused below it, and it is small",
-        ),
-    ]
+    let all = [
+        ("GCRA, token bucket, leaky bucket", "gcra", Algorithm::Gcra),
+        ("leaky queue", "leaky-queue", Algorithm::LeakyQueue { depth: permits }),
+        ("fixed window", "fixed-window", Algorithm::FixedWindow),
+        ("aligned window", "fixed-window-aligned", Algorithm::AlignedWindow),
+        ("sliding counter", "sliding-counter", Algorithm::SlidingCounter),
+        ("sub-windows", "sub-windows", Algorithm::SubWindows(strict)),
+        ("sub-windows, loose", "sub-windows-loose", Algorithm::SubWindows(Slots::loose(10))),
+        ("sub-windows, paced", "sub-windows-paced", Algorithm::SubWindows(strict.paced())),
+        ("sliding log", "exact-log", Algorithm::SlidingLog),
+    ];
+    all.map(contender).into()
 }
+
 /// Returns the traffic, each for [`QUOTA`] and until [`END`].
 #[must_use]
 pub fn all() -> [Traffic; 3] {
