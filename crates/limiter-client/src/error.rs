@@ -37,7 +37,7 @@ pub enum NotSent {
         /// [`source`](StdError::source) of this one.
         cause: Option<BoxError>,
     },
-    /// [As many as may wait](crate::ThrottleLayer::queue) for this host do so already.
+    /// The [queue](crate::ThrottleLayer::queue) of this host is full.
     QueueFull,
     /// The limiter's store failed, and the layer has [`OnStoreFailure::Deny`](crate::OnStoreFailure::Deny).
     Store(Error),

@@ -27,7 +27,7 @@ use crate::{
 
 /// A client whose requests wait for permits: see [`ThrottleLayer`](crate::ThrottleLayer).
 ///
-/// It is always ready. The inner service is asked whether it is ready once a request has its permit, so
+/// It is always ready. The inner service is polled for readiness once a request has its permit, so
 /// that a request that waits occupies no connection. If the future is dropped before the request is sent,
 /// the permit is given back.
 #[derive(Clone)]

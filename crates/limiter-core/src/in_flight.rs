@@ -37,7 +37,7 @@ pub trait InFlightLimiter: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if `limit` is zero.
+    /// [`ErrorKind::InvalidSetting`] if `limit` is zero.
     fn set_limit(&self, limit: u32) -> Result<(), Error>;
 
     /// Returns which states this handle is on.

@@ -61,7 +61,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if there are more than 16 demands. Otherwise the first
+/// [`ErrorKind::InvalidSetting`] if there are more than 16 demands. Otherwise the first
 /// error of a store, which [`Error::limiter`] identifies if there are several; what was charged in others is given back.
 pub fn decide(demands: &[Demand<'_>]) -> LimiterFuture<JointDecision> {
     match Merged::of(demands) {

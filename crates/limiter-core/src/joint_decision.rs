@@ -55,7 +55,7 @@ impl JointDecision {
     }
 
     /// Returns each demand that refused: its index in the list, and its decision. Its wait is that of the demand alone; a
-    /// store that is asked for several demands in turn may report an upper bound for one that only asks.
+    /// store that decides several demands in turn may report an upper bound for one that only asks.
     pub fn refusing(&self) -> impl Iterator<Item = (usize, Decision)> {
         let decisions = (0..self.len()).filter_map(|index| Some((index, self.decision(index)?)));
         decisions.filter(|(_, decision)| !decision.is_admitted())

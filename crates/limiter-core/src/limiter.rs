@@ -73,8 +73,7 @@ pub trait Limiter: Store {
     ///   counts already, or permits are reserved for a later window or slot; otherwise nothing.
     /// - Each of several limits is charged up to its own bound. `permits` and the receipt have the fewest that
     ///   one of them was charged, so that a refund never gives back more.
-    /// - A limiter in memory whose table is full refuses, and charges nothing: see
-    ///   [`Source::FullTable`](crate::Source::FullTable).
+    /// - A limiter in memory whose table is full refuses, and charges nothing: see [`Source::FullTable`].
     ///
     /// If one request after the other checks one permit and is then charged up to `n` more, a trailing window `W`
     /// admits at most:
@@ -143,7 +142,7 @@ pub trait Limiter: Store {
     }
 }
 
-/// What [`decide`](crate::decide) needs to know of a [`Limiter`](crate::Limiter), and how its store decides on a list.
+/// What [`decide`](crate::decide) needs to know of a [`Limiter`], and how its store decides on a list.
 ///
 /// For who writes a limiter on a store of their own. Callers need none of it.
 ///

@@ -72,7 +72,7 @@ use crate::sync;
 /// };
 /// let policy = Policy::gcra("api", Quota::per_minute(10));
 /// let client = Fake { serve };
-/// let limiter = RedisLimiter::builder(policy).build_on(client)?;
+/// let limiter = RedisLimiter::builder(policy).deadline(Duration::from_secs(5)).build_on(client)?;
 /// assert_eq!(limiter.check("alice").await?.remaining(), 9);
 /// # Ok(())
 /// # }

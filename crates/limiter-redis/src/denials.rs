@@ -30,7 +30,7 @@ pub(crate) struct Denials {
     latest: AtomicU64,
 }
 
-/// The state of a key's line before the store is asked, so that a denial from before a refund is not
+/// The state of a key's line before the store is called, so that a denial from before a refund is not
 /// cached after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket {
@@ -135,11 +135,11 @@ impl Denials {
         }
     }
 
-    /// Returns the ticket for [`Denials::insert`]. Call it before the store is asked.
+    /// Returns the ticket for [`Denials::insert`]. Call it before the store is called.
     #[inline]
     pub(crate) fn ticket(&self, key: &[u8]) -> Ticket {
         let hash = self.hash(key);
-        // Acquire, because the store is asked after this.
+        // Acquire, because the store is called after this.
         let generation = self.line(hash).map(|line| line.generation.load(Ordering::Acquire));
         Ticket { hash, generation: generation.unwrap_or(0) }
     }

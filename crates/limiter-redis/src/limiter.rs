@@ -90,8 +90,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the
-    /// [families](Policy::families) of the policies differ, or the names of several limits.
+    /// [`ErrorKind::InvalidSetting`] if the [families](Policy::families) of the policies differ, or the names of several limits.
     pub fn with_policy(&self, policy: &Policy) -> Result<Self, Error> {
         Ok(Self { plan: self.context.plan(policy)?, ..self.clone() })
     }
@@ -112,8 +111,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `policy` has the name of this limiter's,
-    /// because both would have the same states: use another name, or [`with_policy`](Self::with_policy).
+    /// [`ErrorKind::InvalidSetting`] if `policy` has the name of this limiter's, because both would have the same states: use
+    /// another name, or [`with_policy`](Self::with_policy).
     pub fn sibling(&self, policy: &Policy) -> Result<Self, Error> {
         let Context { id, settings, policy: own, .. } = &*self.context;
         if policy.name() == own.name() {
@@ -152,8 +151,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `key` is a secret, and
-    /// the limiter was built without [`Builder::key_secret`](crate::Builder::key_secret).
+    /// [`ErrorKind::InvalidSetting`] if `key` is a secret, and the limiter was built without
+    /// [`Builder::key_secret`](crate::Builder::key_secret).
     pub fn stored_keys<'a>(&self, key: impl Into<Key<'a>>) -> Result<Vec<Vec<u8>>, Error> {
         let mut all = Vec::new();
         self.plan.add_keys(&self.context.keys.of(&key.into())?, &mut all);

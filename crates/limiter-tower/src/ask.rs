@@ -22,7 +22,7 @@ pub struct Admission {
     charged: Option<Charged>,
 }
 
-/// A rule that is asked: see [`Rule::ask`] and [`Rule::check`]. Await it.
+/// A rule in a handler: see [`Rule::ask`] and [`Rule::check`]. Await it.
 #[derive(Debug)]
 #[must_use = "nothing is charged unless it is awaited"]
 pub struct AskRequest<'r> {

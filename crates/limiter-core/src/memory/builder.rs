@@ -149,7 +149,7 @@ impl<C: Clock + 'static> Builder<C> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`](crate::ErrorKind::InvalidSetting) if the capacity is not from 1 to [`Builder::MAX_CAPACITY`], or
+    /// [`ErrorKind::InvalidSetting`] if the capacity is not from 1 to [`Builder::MAX_CAPACITY`], or
     /// the entries per key are not from 1 to [`Builder::MAX_ENTRIES_PER_KEY`].
     pub fn build(self) -> Result<MemoryLimiter<C>, Error> {
         check_capacity(self.room.keys)?;

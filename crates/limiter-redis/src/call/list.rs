@@ -135,7 +135,7 @@ impl Operation for Decide {
     }
 }
 
-/// The limits of a policy, and the cost that is asked of a subject by all of them: below 0 if it only has to fit, and is never
+/// The limits of a policy, and the cost that all of them decide on: below 0 if it only has to fit, and is never
 /// charged.
 type Demand<'a> = (&'a Plan, i64);
 

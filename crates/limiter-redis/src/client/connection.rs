@@ -66,8 +66,7 @@ const PROBED: [&str; 2] = ["limiter:{probe}:hash", "limiter:{probe}:list"];
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if `url` is invalid or needs a
-/// feature; [`ErrorKind::Unavailable`](limiter_core::ErrorKind::Unavailable) if the system starts no
+/// [`ErrorKind::InvalidSetting`] if `url` is invalid or needs a feature; [`ErrorKind::Unavailable`] if the system starts no
 /// thread. An unreachable server is not an error, unless the options of [`connect_with`]
 /// [require a connection](ConnectOptions::with_required_connection).
 pub async fn connect(url: &str) -> Result<Connection, Error> {
@@ -88,9 +87,8 @@ pub async fn connect(url: &str) -> Result<Connection, Error> {
 ///
 /// # Errors
 ///
-/// As [`connect`], and [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if an option
-/// does not fit the address. [`ErrorKind::Unavailable`](limiter_core::ErrorKind::Unavailable) if the server does
-/// not reply in time and the options [require it](ConnectOptions::with_required_connection).
+/// As [`connect`], and [`ErrorKind::InvalidSetting`] if an option does not fit the address. [`ErrorKind::Unavailable`] if the
+/// server does not reply in time and the options [require it](ConnectOptions::with_required_connection).
 pub async fn connect_with(url: &str, options: &ConnectOptions) -> Result<Connection, Error> {
     let link = Link::to(url, options)?;
     if options.required_within.is_none() {

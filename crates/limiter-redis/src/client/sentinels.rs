@@ -21,10 +21,10 @@ use super::fred::{
 };
 use crate::client::node::{Command, Connect, Node};
 
-/// How often a sentinel is asked if it reports nothing.
+/// How often to poll a sentinel that reports nothing.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a server is asked whether it is a primary.
+/// How often to poll a server whether it is a primary.
 const ROLE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What a sentinel publishes when it names another primary.
@@ -34,7 +34,7 @@ const SWITCHED: &str = "+switch-master";
 /// name, host and port, `@`, and the name, host and port of the primary.
 ///
 /// It names the replica about a second later, once that has confirmed it. What the old primary is charged
-/// meanwhile is lost, so the replica itself is asked for its role. Of 65,000 charges a second, tests lose 74 to 152
+/// meanwhile is lost, so the replica itself is polled for its role. Of 65,000 charges a second, tests lose 74 to 152
 /// by this, and 60,000 without it.
 const PROMOTED: &str = "+failover-state-wait-promotion";
 
@@ -147,7 +147,7 @@ impl<C: Connect> Shared<C> {
             let report = self.ask(client).await?;
             let epoch = report.epoch;
             self.note(index, Some(report));
-            // Whatever ends the wait, the sentinel is asked.
+            // Whatever ends the wait, the sentinel is polled.
             if let Ok(Ok(message)) = timeout(ASK_INTERVAL, messages.recv()).await
                 && message.channel == PROMOTED
                 && let Some(primary) = self.promoted(&message.value)

@@ -1,4 +1,4 @@
-//! A key whose limit is used up: when the store is asked for it again, and what is refused until then.
+//! A key whose limit is used up: when to call the store for it again, and what is refused until then.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Backoff {
         now >= self.ends
     }
 
-    /// Returns the refusal of a cost until the store would not refuse it and is asked again. `None` if the store has to
+    /// Returns the refusal of a cost until the store would not refuse it and is called again. `None` if the store has to
     /// be asked: it may have permits for this cost, or its wait is not known, and no lease begins before.
     pub(super) fn refusal(&self, plan: &Plan, cost: Cost, now: Timestamp) -> Option<Decision> {
         if self.has_ended(now) || cost.get() <= self.usage.remaining() {
@@ -139,7 +139,7 @@ mod tests {
             assert_eq!(refusal.remaining(), 20);
             refusal.retry_after().unwrap()
         };
-        // Of costs between them, the wait is computed from the usage; and no caller returns before the store is asked.
+        // Of costs between them, the wait is computed from the usage; and no caller returns before the store is called.
         assert_eq!(wait(50, 11), Duration::from_millis(29));
         assert_eq!(wait(60, 11), Duration::from_millis(39));
         assert_eq!(wait(25, 11), Duration::from_millis(14));

@@ -76,7 +76,7 @@ impl Callers {
         Awaited { answer, progress }
     }
 
-    /// Notes that the store is asked for all, and removes those that have left. Returns the smallest cost, and the sum of them.
+    /// Notes that a call requests permits for all, and removes those that have left. Returns the smallest cost, and the sum of them.
     pub(super) fn are_asked_for(&mut self) -> (Option<Cost>, u64) {
         self.0.retain(|it| !it.answer.is_closed() && it.progress.begins());
         let costs = || self.0.iter().map(|caller| caller.cost);
@@ -148,7 +148,7 @@ mod tests {
         assert!(!left.leave());
         drop(dropped);
         assert_eq!(callers.are_asked_for(), (Some(Cost::of(5)), 5));
-        // It is asked for again with the next request.
+        // The next request has it again.
         assert_eq!(callers.are_asked_for(), (Some(Cost::of(5)), 5));
         assert!(stays.leave(), "its permits may be charged");
         assert_eq!(callers.are_asked_for(), (None, 0));

@@ -13,7 +13,7 @@ pub(super) const BUSY: u64 = 8;
 /// For how long a key's checks go to the store one by one after a round trip that was too long, or failed.
 const ONE_BY_ONE: Duration = Duration::from_secs(1);
 
-/// The least that is asked for if the pace spends so much in half of a lease. Less is hardly worth a call.
+/// The least that is requested if the pace spends so much in half of a lease. Less is hardly worth a call.
 const LEAST: u64 = 16;
 
 /// A request for permits.
@@ -144,7 +144,7 @@ impl Demand {
 
     /// Returns how many permits to ask for while so many are `left`: those that the present pace needs in a 16th of a
     /// lease, or an eighth after refusals, or in four round trips; or [`LEAST`], but not more than in half of a lease, and
-    /// at most twice as many as before.
+    /// at most twice the number before.
     ///
     /// What a process holds when a burst ends is lost to others, so it does not hold more.
     pub(super) fn asks(&mut self, left: u64, now: Timestamp) -> u64 {

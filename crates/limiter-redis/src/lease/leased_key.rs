@@ -1,4 +1,4 @@
-//! What this process leases of one key: when the store is asked, for how much, and who gets it.
+//! What this process leases of one key: when the store is called, for how much, and who gets it.
 
 use std::{
     mem,
@@ -264,7 +264,7 @@ impl LeasedKey {
         });
     }
 
-    /// Refuses the callers for whom the store has nothing, or is not asked soon. The others stay, and it is asked at once.
+    /// Refuses the callers for whom the store has nothing, or is not called soon. The others stay, and it is called at once.
     fn refuse(&self, state: &mut State, ask: Ask, decision: &Decision, now: Timestamp) {
         let State { callers, backoff, .. } = state;
         let plan = &self.plan;

@@ -17,7 +17,7 @@ use crate::{
 
 /// Why a request is not admitted.
 ///
-/// A [rule](crate::Rule) that is asked in a handler returns it as an error. With the feature `axum` it is a response:
+/// A [rule](crate::Rule) in a handler returns it as an error. With the feature `axum` it is a response:
 /// that of [`text`](crate::refusal::text). [`Answers::respond`](crate::Answers::respond) returns another one. With the
 /// feature `tonic` it becomes a `tonic::Status`.
 #[derive(Clone, Debug)]

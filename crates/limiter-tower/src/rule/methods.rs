@@ -15,7 +15,7 @@ pub(crate) trait LayerRule: Clone + fmt::Debug {
     fn observed_by(self, observer: ObserveFn) -> Self;
 }
 
-/// The methods that rules of both kinds have. Each has `settings` with a [`Spec`](super::Spec), `with`, which changes
+/// The methods that rules of both kinds have. Each has `settings` with a [`Spec`], `with`, which changes
 /// them, and `report_not_asked`.
 macro_rules! rule_methods {
     ($rule:ty) => {

@@ -6,7 +6,7 @@ use siphasher::sip::SipHasher13;
 /// For which keys a rule is enforced. For the others it is a shadow.
 ///
 /// A shadow charges its limiter and reports its decisions, to observers and in the extensions, but it
-/// neither refuses, queues nor adds header fields. It is asked after the other rules have admitted the request, which
+/// neither refuses, queues nor adds header fields. It decides after the other rules have admitted the request, which
 /// still waits for its decision: in memory that is nothing, with a store it is a round trip, at most the limiter's
 /// deadline. A shadow forwards a request without a key; a sample rejects it as an enforced rule does. A new limit
 /// is rolled out as a shadow, then for a percentage of keys, then for all.

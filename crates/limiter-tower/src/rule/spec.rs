@@ -77,7 +77,7 @@ impl Spec {
         Err(Error::new(ErrorKind::InvalidSetting, fault))
     }
 
-    /// Returns an error if the key is a secret, and the limiter, of this store, refuses one when it is asked.
+    /// Returns an error if the key is a secret, and the limiter, of this store, refuses secrets.
     pub(crate) fn check_secret<T>(
         &self,
         store: &str,

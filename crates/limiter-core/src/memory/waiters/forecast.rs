@@ -1,6 +1,6 @@
 //! The waiters for one key, and when they are due.
 //!
-//! A copy of an exact log merges the newest entries into one, so that its size depends on what is asked for and not on
+//! A copy of an exact log merges the newest entries into one, so that its size depends on the permits asked for and not on
 //! the log. It covers a number of permits: as long as no more are charged in it or asked for behind them, it gives the
 //! same waits as a whole copy. It always covers all waiters. A request that it does not cover makes a new copy.
 

@@ -38,7 +38,7 @@ pub(crate) struct Cluster<C: Connect> {
     map: RwLock<Map<C::Node>>,
     /// When the last refresh of the slots in a task ended. Locked while one is under way.
     refreshed_at: Arc<Mutex<Option<Instant>>>,
-    /// Selects the node that is asked first, round robin: one that is partitioned must not always be the first, because
+    /// Selects the node to call first, round robin: one that is partitioned must not always be the first, because
     /// its map may be as new as the one in use, and older than that of the others.
     turn: AtomicUsize,
 }

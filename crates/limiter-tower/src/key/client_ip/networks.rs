@@ -31,8 +31,7 @@ impl Networks {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if one is something
-    /// else, or if bits after its prefix are set, as in `10.0.0.1/8`.
+    /// [`ErrorKind::InvalidSetting`] if one is something else, or if bits after its prefix are set, as in `10.0.0.1/8`.
     pub fn parse(networks: impl IntoIterator<Item: AsRef<str>>) -> Result<Self, Error> {
         let ranges = networks.into_iter().map(|network| {
             let network = network.as_ref().trim();
