@@ -37,7 +37,7 @@ const COMMANDS: [Command; 8] = [
     ),
     ("fuzz", "[SECONDS]", "fuzz each target, for 60 s or as long; needs nightly", fuzz::run),
     ("bench", "PAGE... [--quick]", "measure beside other crates, and write pages", bench::run),
-    ("plots", "[--check]", "draw the pictures of the algorithms, or check them", plots::run),
+    ("plots", "", "draw the pictures of the algorithms", plots::run),
 ];
 
 fn main() -> ExitCode {

@@ -23,31 +23,25 @@ const SIZE: (u32, u32) = (800, 780);
 const TITLE: u32 = 34;
 const LEGEND: u32 = 30;
 
-/// Draws all pictures, or checks that they are as they would be drawn.
+/// Draws all pictures.
 pub(crate) fn run(shell: &Shell, arguments: &[&str]) -> Result<()> {
-    let check = arguments == ["--check"];
-    ensure!(check || arguments.is_empty(), "plots has one option: --check");
-    let (permits, seconds) = limiter_test::traffic::QUOTA;
-    let contenders = contenders(permits, seconds);
-    keep(shell, check, OVERVIEW, draw_overview(&contenders)?)?;
-    for contender in contenders {
-        let path = format!("{FOLDER}/{}.svg", contender.slug);
-        let drawn = draw(&contender).with_context(|| path.clone())?;
-        keep(shell, check, &path, drawn)?;
+    ensure!(arguments.is_empty(), "plots takes no arguments");
+    for (path, drawn) in pictures()? {
+        shell.write_file(&path, drawn)?;
+        println!("{path}");
     }
     Ok(())
 }
 
-/// Writes a picture, or checks that it is as it would be written.
-fn keep(shell: &Shell, check: bool, path: &str, drawn: String) -> Result<()> {
-    if check {
-        let same = shell.read_file(path).is_ok_and(|old| old == drawn);
-        ensure!(same, "{path} is not up to date; draw it with `cargo xtask plots`");
-    } else {
-        shell.write_file(path, drawn)?;
-        println!("{path}");
+/// Returns the path and the text of each picture.
+fn pictures() -> Result<Vec<(String, String)>> {
+    let (permits, seconds) = limiter_test::traffic::QUOTA;
+    let contenders = contenders(permits, seconds);
+    let mut all = vec![(OVERVIEW.to_owned(), draw_overview(&contenders)?)];
+    for contender in contenders {
+        all.push((format!("{FOLDER}/{}.svg", contender.slug), draw(&contender)?));
     }
-    Ok(())
+    Ok(all)
 }
 
 /// Draws one algorithm under each traffic.
@@ -130,14 +124,17 @@ fn compact(svg: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
-    use crate::workspace;
+    use crate::workspace::ROOT;
 
     #[test]
     fn each_algorithm_has_its_picture_under_the_same_traffic() {
-        let shell = Shell::new().unwrap();
-        shell.change_dir(workspace::ROOT);
-        run(&shell, &["--check"]).unwrap();
+        for (path, drawn) in pictures().unwrap() {
+            let stored = fs::read_to_string(format!("{ROOT}/{path}")).unwrap();
+            assert!(stored == drawn, "{path} is out of date; run `cargo xtask plots`");
+        }
     }
 
     #[test]
