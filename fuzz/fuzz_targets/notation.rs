@@ -10,7 +10,7 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use limiter_core::{Algorithm, Error, Policy, Quota};
 
-/// The longest message: two excerpts of 80 characters, each of which may be escaped.
+/// The longest message: two excerpts of 80 characters, maybe escaped.
 const LONGEST_MESSAGE: usize = 2_500;
 
 fuzz_target!(|text: &str| {

@@ -59,6 +59,8 @@ mod error;
 #[cfg(feature = "std")]
 mod fallback;
 mod future;
+// Its programs need limiters in memory.
+#[cfg(any(feature = "std", not(doctest)))]
 pub mod guide;
 mod in_flight;
 mod joint;

@@ -38,6 +38,7 @@ pub mod failure {}
 /// [`RedisLimiter::drain`]: crate::RedisLimiter::drain
 /// [`RedisLimiter::lease`]: crate::RedisLimiter::lease
 /// [`Source::Lease`]: limiter_core::Source::Lease
+/// [guarantees]: https://docs.rs/limiter-core/latest/limiter_core/guide/laws/index.html
 /// [share]: crate::guide::failure#the-local-share
 // Above, because the first definition counts: the file's own ones are for its readers outside of rustdoc.
 #[doc = include_str!("../docs/guide/fleet.md")]
@@ -52,12 +53,13 @@ pub mod fleet {}
 /// [`with_required_connection`]: crate::ConnectOptions::with_required_connection
 /// [addresses]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html#addresses
 /// [alerts]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/metrics/index.html#alerts
-/// [Choosing]: https://docs.rs/limiter-core/latest/limiter_core/guide/choosing/index.html
+/// [choosing]: https://docs.rs/limiter-core/latest/limiter_core/guide/choosing/index.html
+/// [connections]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/several/index.html#connections-to-redis
 /// [doctor]: https://docs.rs/crate/limiter-doctor/latest
 /// [events]: crate::guide::failure#watch-it
 /// [failure]: crate::guide::failure
 /// [fleet]: crate::guide::fleet
-/// [guarantees]: https://docs.rs/limiter-core/latest/limiter_core/guide/laws/index.html
+/// [Guarantees]: https://docs.rs/limiter-core/latest/limiter_core/guide/laws/index.html
 /// [hung]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/in_flight/index.html
 /// [keys]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html
 /// [limits]: crate::states#fields
@@ -66,23 +68,22 @@ pub mod fleet {}
 /// [no-key]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/keys/index.html#a-request-without-a-key
 /// [observability]: crate::guide
 /// [operation]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/operation/index.html
-/// [order]: crate::guide::failure#what-happens-in-order
 /// [reload]: https://docs.rs/limiter-tower/latest/limiter_tower/struct.Reload.html
 /// [several]: https://docs.rs/limiter-tower/latest/limiter_tower/guide/several/index.html
 /// [share]: crate::guide::failure#the-local-share
 /// [span]: https://docs.rs/limiter-core/latest/limiter_core/struct.Policy.html#method.identities
 /// [States]: crate::states#memory
-/// [try]: crate::guide::failure#try-it
+/// [subjects]: https://docs.rs/crate/limiter-doctor/latest
 /// [which]: crate::guide::failure#which-one
 // Above, because the first definition counts: the file's own ones are for its readers outside of rustdoc.
 #[doc = include_str!("../docs/guide/production.md")]
 pub mod production {}
 
 /// [`ConnectOptions`]: crate::ConnectOptions
-/// [`drain`]: crate::RedisLimiter::drain
 /// [`set_processes`]: limiter_core::Fallback::set_processes
 /// [guarantees]: https://docs.rs/limiter-core/latest/limiter_core/guide/laws/index.html
 /// [server]: crate::guide::production#2-set-up-the-server
+/// [shutdown]: crate::guide::production#1-decide-with-the-developers
 // Above, because the first definition counts: the file's own ones are for its readers outside of rustdoc.
 #[doc = include_str!("../docs/guide/hosting.md")]
 pub mod hosting {}

@@ -29,6 +29,7 @@ macro_rules! pages {
         /// [`ClientIp::peer`]: crate::ClientIp::peer
         /// [choosing]: limiter_core::guide::choosing
         /// [`Decision`]: limiter_core::Decision
+        /// [doctor]: https://docs.rs/crate/limiter-doctor/latest
         /// [`decisions`]: crate::RateLimitLayer::decisions
         /// [`Disclosure`]: crate::rule::Disclosure
         /// [`ExtensionKey`]: crate::key::ExtensionKey
@@ -43,6 +44,7 @@ macro_rules! pages {
         /// [`HoldGuard::lost`]: crate::in_flight::HoldGuard::lost
         /// [`hops`]: crate::ClientIp::hops
         /// [`in_flight`]: crate::guide::in_flight
+        /// [in flight]: crate::guide::in_flight
         /// [`InFlight`]: limiter_core::InFlight
         /// [`InFlightLayer`]: crate::InFlightLayer
         /// [`InFlightRule`]: crate::InFlightRule
@@ -59,7 +61,6 @@ macro_rules! pages {
         /// [`Mode::SHADOW`]: crate::rule::Mode::SHADOW
         /// [`next_wake`]: limiter_core::ManualClock::next_wake
         /// [`observe`]: crate::RateLimitLayer::observe
-        /// [`on_store_failure`]: crate::Rule::on_store_failure
         /// [`operation`]: crate::guide::operation
         /// [`Outcome::PermitLost`]: crate::observe::Outcome::PermitLost
         /// [`PermitLost`]: crate::in_flight::PermitLost

@@ -1,4 +1,4 @@
-//! A hyper server that admits 10 requests an hour from each address, of which a `POST` is worth 5.
+//! A hyper server that admits 10 requests an hour from each address. A `POST` costs 5.
 //!
 //! ```console
 //! $ cargo run -p example-hyper

@@ -24,8 +24,8 @@
 
 -- include window
 
--- Returns how many permits to charge: those that are wanted, as many as there are in half of the room, or in all of it if
--- it is little; at least the cost.
+-- Returns how many permits to charge: those that are wanted, at most half of the room, or all of it if it is little; at
+-- least the cost.
 local function granted(cost, wanted, room, little)
   return math.max(cost, math.min(wanted, room > little and math.floor(room / 2) or room))
 end

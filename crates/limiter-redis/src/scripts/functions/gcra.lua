@@ -1,4 +1,4 @@
--- GCRA: a debt in ticks, of which a microsecond has 1 or 10000. Its text is the theoretical arrival time (TAT), at which it is
+-- GCRA: a debt in ticks, 1 or 10000 in a microsecond. Its text is the theoretical arrival time (TAT), at which it is
 -- paid off, in microseconds of Unix time, with four decimals if a permit does not add a whole number of them.
 
 -- Returns the debt of a text, and whether none is that large under any quota of the span: then it is a whole burst.
