@@ -9,6 +9,8 @@ use std::{
 
 use limiter_core::{Algorithm, Cost, Error, ErrorKind, Limit, MemoryLimiter, Policy, Quota, Slots};
 
+use crate::pairs;
+
 fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind, message: &str) {
     let error = result.unwrap_err();
     assert_eq!((error.kind(), error.to_string().as_str()), (kind, message));
@@ -174,65 +176,53 @@ fn quotas_that_an_algorithm_cannot_serve_are_refused() {
     }
 }
 
+/// Returns a policy of limits that are given by their names and quotas.
+fn several(limits: &str) -> Result<Policy, Error> {
+    let limits = limits.split(", ").filter_map(|limit| limit.split_once(' '));
+    Policy::all_of("api", limits.map(|(name, text)| Policy::parse(name, text).unwrap()))
+}
+
 #[test]
 fn several_limits_differ_in_name_and_in_quota_or_algorithm() {
-    let several = |limits: &[(&str, &str)]| {
-        let limits = limits.iter().map(|(name, text)| Policy::parse(name, text).unwrap());
-        Policy::all_of("api", limits.collect::<Vec<_>>())
-    };
-    let served: [&[(&str, &str)]; 6] = [
-        &[("a", "100/s burst 5"), ("b", "50/min")],
-        &[("a", "10/s"), ("b", "10/s by sliding-log")],
+    for (limits, number) in [
+        ("a 100/s burst 5, b 50/min", 2),
+        ("a 10/s, b 10/s by sliding-log", 2),
         // The second never refuses.
-        &[("a", "10/s burst 1"), ("b", "40000/h")],
-        &[("a", "10/s"), ("b", "20/s")],
-        &[("a", "10/s")],
-        &[("a", "10/s by sub-windows 5 slots paced"), ("b", "10/min by sub-windows 6 slots")],
-    ];
-    for limits in served {
-        assert_eq!(several(limits).unwrap().limits().len(), limits.len());
+        ("a 10/s burst 1, b 40000/h", 2),
+        ("a 10/s, b 20/s", 2),
+        ("a 10/s", 1),
+        ("a 10/s by sub-windows 5 slots paced, b 10/min by sub-windows 6 slots", 2),
+        ("a 1/s, b 2/s, c 3/s, d 4/s, e 5/s, f 6/s, g 7/s, h 8/s", 8),
+    ] {
+        assert_eq!(several(limits).unwrap().limits().len(), number, "{limits}");
     }
     // As many entries as several logs of one key may have.
     for log in ["1001/s by sliding-log", "5/10s by sub-windows 1001 slots"] {
-        let error = several(&[("a", log), ("b", "10/h")]).unwrap_err();
+        let error = several(&format!("a {log}, b 10/h")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidQuota, "{error}");
     }
-    let many = |number| (1..=number).map(|it| Policy::parse(&it.to_string(), &format!("{it}/s")));
-    let of_many = |number| Policy::all_of("api", many(number).map(Result::unwrap));
-    assert!(of_many(8).is_ok());
-    let fault = "invalid policy \"api\": it has 9 limits; use 1 to 8";
-    assert_refused(of_many(9), ErrorKind::InvalidSetting, fault);
-
-    let rows: [(&[(&str, &str)], _, _); 5] = [
-        (&[], ErrorKind::InvalidSetting, "it has 0 limits; use 1 to 8"),
-        (
-            &[("a", "5/s"), ("a", "9/min")],
-            ErrorKind::InvalidName,
-            "two limits are named \"a\"; rename one",
-        ),
-        (
-            &[("a", "5/s"), ("b", "5/s")],
-            ErrorKind::InvalidSetting,
-            "\"a\" and \"b\" are the same limit (5/s); leave one out",
-        ),
-        (
-            &[("a", "5/s"), ("b", "5/s by token-bucket")],
-            ErrorKind::InvalidSetting,
-            "\"a\" and \"b\" are the same limit (5/s); leave one out",
-        ),
-        (
-            &[
-                ("a", "6/s by sub-windows 6 slots paced"),
-                ("b", "60/min by sub-windows 6 slots paced"),
-            ],
-            ErrorKind::InvalidSetting,
-            "\"a\" and \"b\" are paced; their slots might never agree; pace one",
-        ),
-    ];
-    for (limits, kind, fault) in rows {
+    for (limits, fault) in pairs(INVALID_LISTS) {
+        let is_name = fault.starts_with("two limits");
+        let kind = if is_name { ErrorKind::InvalidName } else { ErrorKind::InvalidSetting };
         assert_refused(several(limits), kind, &format!("invalid policy \"api\": {fault}"));
     }
 }
+
+/// Limits, and below them the error.
+const INVALID_LISTS: &str = r#"
+none
+    it has 0 limits; use 1 to 8
+a 1/s, b 2/s, c 3/s, d 4/s, e 5/s, f 6/s, g 7/s, h 8/s, i 9/s
+    it has 9 limits; use 1 to 8
+a 5/s, a 9/min
+    two limits are named "a"; rename one
+a 5/s, b 5/s
+    "a" and "b" are the same limit (5/s); leave one out
+a 5/s, b 5/s by token-bucket
+    "a" and "b" are the same limit (5/s); leave one out
+a 6/s by sub-windows 6 slots paced, b 60/min by sub-windows 6 slots paced
+    "a" and "b" are paced; their slots might never agree; pace one
+"#;
 
 #[test]
 fn a_policy_of_policies_has_all_their_limits() {

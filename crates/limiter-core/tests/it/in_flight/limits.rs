@@ -108,32 +108,19 @@ fn a_pointer_to_a_limiter_in_memory_has_its_methods() {
 fn invalid_settings_are_quoted() {
     let built = |builder: InFlightBuilder| builder.build().map(drop).unwrap_err();
     let named = |name: &str| built(InFlight::builder(name, 1));
+    let sized = |keys| built(InFlight::builder("test", 1).capacity(keys));
     let zero = "invalid limit \"0\": it would refuse every request; use 1 or more";
     let long = "x".repeat(65);
+    let too_long = format!("invalid limit name {long:?}: use at most 64 bytes");
+    let [name, setting] = [ErrorKind::InvalidName, ErrorKind::InvalidSetting];
     for (error, kind, message) in [
-        (InFlight::new("test", 0).map(drop).unwrap_err(), ErrorKind::InvalidSetting, zero),
-        (limiter(1).set_limit(0).unwrap_err(), ErrorKind::InvalidSetting, zero),
-        (named(""), ErrorKind::InvalidName, "invalid limit name \"\": use at least one character"),
-        (
-            named("café"),
-            ErrorKind::InvalidName,
-            "invalid limit name \"café\": use printable ASCII only",
-        ),
-        (
-            named(&long),
-            ErrorKind::InvalidName,
-            &format!("invalid limit name {long:?}: use at most 64 bytes"),
-        ),
-        (
-            built(InFlight::builder("test", 1).capacity(0)),
-            ErrorKind::InvalidSetting,
-            "invalid capacity \"0\": use 1 to 268435456",
-        ),
-        (
-            built(InFlight::builder("test", 1).capacity(InFlightBuilder::MAX_CAPACITY + 1)),
-            ErrorKind::InvalidSetting,
-            "invalid capacity \"268435457\": use 1 to 268435456",
-        ),
+        (InFlight::new("test", 0).map(drop).unwrap_err(), setting, zero),
+        (limiter(1).set_limit(0).unwrap_err(), setting, zero),
+        (named(""), name, "invalid limit name \"\": use at least one character"),
+        (named("café"), name, "invalid limit name \"café\": use printable ASCII only"),
+        (named(&long), name, &too_long),
+        (sized(0), setting, "invalid capacity \"0\": use 1 to 268435456"),
+        (sized(268_435_457), setting, "invalid capacity \"268435457\": use 1 to 268435456"),
     ] {
         assert_eq!((error.kind(), error.to_string().as_str()), (kind, message));
     }
