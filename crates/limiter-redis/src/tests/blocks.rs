@@ -46,7 +46,9 @@ impl Processes {
             let key = alice();
             let [strikes, block] = blocks.demands(&key);
             let list = [Demand::new(limiter, &key, Cost::ONE), strikes, block];
+            drop(self.store.client.sent());
             let decision = self.store.block_on(decide(&list)).unwrap();
+            assert_eq!(self.store.client.sent().len(), 1);
             let wait = decision.retry_after().unwrap();
             assert_eq!(decision.is_admitted(), wait.is_zero());
             assert_eq!(self.store.block_on(blocks.blocked_for(&key)).unwrap(), wait);

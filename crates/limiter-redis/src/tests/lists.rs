@@ -222,9 +222,11 @@ fn leased_permits_are_spent_first_and_are_returned() {
     assert!(is_admitted(9));
     let before = check();
     assert_eq!(before.source(), Source::Lease);
+    store.client.sent();
     for _ in 0..3 {
         assert!(!is_admitted(5));
     }
+    assert!(store.client.sent().iter().all(|sent| sent.script != "refund"));
     // Of this check alone.
     assert_eq!(check().remaining(), before.remaining() - 1);
 

@@ -13,9 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn a_permit_that_is_not_renewed_is_lost_just_before_it_expires() {
     for fate in [Fate::LostRequest, Fate::Refused("LOADING"), Fate::Refused("ERR odd")] {
-        let world = World::new();
-        let limiter = world.limiter(1);
-        let permit = world.enter(&limiter, "alice");
+        let (world, limiter, permit) = World::with_permit();
         let mut lost = world.start(limiter_core::LimiterFuture::pending({
             let lost = permit.lost();
             async move {
@@ -48,9 +46,7 @@ fn a_permit_that_is_not_renewed_is_lost_just_before_it_expires() {
 
 #[test]
 fn a_renewal_that_failed_is_repeated_in_time() {
-    let world = World::new();
-    let limiter = world.limiter(1);
-    let permit = world.enter(&limiter, "alice");
+    let (world, limiter, permit) = World::with_permit();
     world.fate(|_| Fate::LostRequest);
     world.advance(25 * SECOND);
     world.fate(|_| Fate::Served);
@@ -65,9 +61,7 @@ fn a_renewal_that_failed_is_repeated_in_time() {
 /// Its reply did not count, so that the server was not called although it had answered.
 #[test]
 fn a_renewal_passes_an_open_breaker_and_its_reply_closes_it() {
-    let world = World::new();
-    let limiter = world.limiter(1);
-    let permit = world.enter(&limiter, "alice");
+    let (world, limiter, permit) = World::with_permit();
     world.fate(|name| if name == "renew" { Fate::Served } else { Fate::LostRequest });
     world.advance(Duration::from_millis(9_700));
     let failed = world.start(limiter.peek("bob"));
@@ -102,9 +96,7 @@ fn renewals_do_not_wait_for_others_that_fail() {
 
 #[test]
 fn a_process_that_was_stopped_sees_by_the_clock_that_a_permit_is_lost() {
-    let world = World::new();
-    let limiter = world.limiter(1);
-    let permit = world.enter(&limiter, "alice");
+    let (world, limiter, permit) = World::with_permit();
     let lost = permit.lost();
     world.jump(29 * SECOND);
     assert!(!permit.is_lost());
@@ -142,7 +134,7 @@ fn a_reply_after_the_expiry_is_no_admission() {
 fn a_permit_whose_reply_is_lost_is_given_back() {
     let world = World::new();
     let limiter = world.limiter(1);
-    world.fate(|name| if name == "enter" { Fate::LostReply } else { Fate::Served });
+    world.fate_of("enter", Fate::LostReply);
     let entry = world.start(limiter.enter("alice"));
     assert_eq!(world.members(&limiter, "alice"), 1);
     world.advance(Duration::from_millis(60));
@@ -159,10 +151,8 @@ fn a_permit_whose_reply_is_lost_is_given_back() {
 
 #[test]
 fn releases_are_repeated_until_the_permit_expires() {
-    let world = World::new();
-    let limiter = world.limiter(1);
-    let permit = world.enter(&limiter, "alice");
-    world.fate(|name| if name == "leave" { Fate::LostRequest } else { Fate::Served });
+    let (world, limiter, permit) = World::with_permit();
+    world.fate_of("leave", Fate::LostRequest);
     drop(permit);
     world.advance(20 * SECOND);
     let drained = world.store.tasks();
@@ -172,7 +162,7 @@ fn releases_are_repeated_until_the_permit_expires() {
     assert_eq!((world.members(&limiter, "alice"), limiter.counters().releases_failed), (0, 0));
 
     let permit = world.enter(&limiter, "alice");
-    world.fate(|name| if name == "leave" { Fate::LostRequest } else { Fate::Served });
+    world.fate_of("leave", Fate::LostRequest);
     drop(permit);
     world.advance(40 * SECOND);
     assert_eq!((limiter.counters().releases_failed, world.store.tasks()), (1, 0));
@@ -185,9 +175,7 @@ fn releases_are_repeated_until_the_permit_expires() {
 #[test]
 fn a_permit_that_was_lost_is_not_counted_as_one_that_was_not_given_back() {
     for is_dropped in [true, false] {
-        let world = World::new();
-        let limiter = world.limiter(1);
-        let permit = world.enter(&limiter, "alice");
+        let (world, limiter, permit) = World::with_permit();
         world.fate(|_| Fate::LostRequest);
         world.jump(40 * SECOND);
         // By its holder, or by the task that renews.
@@ -206,7 +194,7 @@ fn tasks_that_were_dropped_with_their_runtime_are_started_anew() {
     let world = World::new();
     let limiter = world.limiter(2);
     let first = world.enter(&limiter, "alice");
-    world.fate(|name| if name == "renew" { Fate::LostRequest } else { Fate::Served });
+    world.fate_of("renew", Fate::LostRequest);
     world.advance(Duration::from_millis(10_100));
     world.store.drop_tasks();
     world.fate(|_| Fate::Served);
@@ -267,7 +255,7 @@ fn a_denied_command_leaves_no_key_without_an_expiry() {
         let world = World::new();
         let limiter = world.limiter(2);
         world.client().set_up(|server| server.deny(&[command]));
-        world.fate(|script| if script == "leave" { Fate::LostRequest } else { Fate::Served });
+        world.fate_of("leave", Fate::LostRequest);
         let mut held = Vec::new();
         for _ in 0..4 {
             match world.ask(limiter.enter("alice")) {
@@ -330,7 +318,7 @@ fn a_permit_that_is_dropped_while_it_waits_for_its_renewal_is_given_back_at_once
     let mut permits: Vec<_> = (0..300).map(|_| world.enter(&limiter, "alice")).collect();
     let last = permits.pop();
     world.calls();
-    world.fate(|name| if name == "renew" { Fate::LostRequest } else { Fate::Served });
+    world.fate_of("renew", Fate::LostRequest);
     world.advance(10 * SECOND);
     drop(last);
     world.run();

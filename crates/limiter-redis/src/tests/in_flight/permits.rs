@@ -177,13 +177,8 @@ fn permits_that_the_store_has_lost_are_restored() {
 
 #[test]
 fn a_release_follows_an_outstanding_renewal() {
-    let world = World::new();
-    let limiter = world.limiter(1);
-    let permit = world.enter(&limiter, "alice");
-    world.fate(|name| match name {
-        "renew" => Fate::Late(Duration::from_millis(600)),
-        _ => Fate::Served,
-    });
+    let (world, limiter, permit) = World::with_permit();
+    world.fate_of("renew", Fate::Late(Duration::from_millis(600)));
     world.calls();
     world.advance(10 * SECOND + Duration::from_millis(100));
     drop(permit);
@@ -216,10 +211,7 @@ fn a_caller_that_leaves_leaves_no_permit() {
     world.run();
     assert!(world.calls().is_empty());
     // After it was sent.
-    world.fate(|name| match name {
-        "enter" => Fate::Late(Duration::from_millis(20)),
-        _ => Fate::Served,
-    });
+    world.fate_of("enter", Fate::Late(Duration::from_millis(20)));
     let mut entry = Box::pin(limiter.enter("alice"));
     assert!(entry.as_mut().now_or_never().is_none());
     world.run();
@@ -233,9 +225,7 @@ fn a_caller_that_leaves_leaves_no_permit() {
 
 #[test]
 fn a_reset_frees_the_key() {
-    let world = World::new();
-    let limiter = world.limiter(1);
-    let permit = world.enter(&limiter, "alice");
+    let (world, limiter, permit) = World::with_permit();
     world.ask(limiter.reset("alice")).unwrap();
     let other = world.enter(&limiter, "alice");
     drop(permit);
@@ -295,9 +285,7 @@ fn a_full_key_is_asked_for_ten_times_a_second() {
 
 #[test]
 fn a_refusal_from_before_a_permit_came_back_is_not_cached() {
-    let world = World::new();
-    let limiter = world.limiter(1);
-    let permit = world.enter(&limiter, "alice");
+    let (world, limiter, permit) = World::with_permit();
     world.fate(|_| Fate::Late(Duration::from_millis(5)));
     let refused = world.start(limiter.enter("alice"));
     drop(permit);

@@ -31,6 +31,14 @@ impl World {
         Self::of(Store::new())
     }
 
+    /// Returns a world with a limiter of one request in flight, and the permit of one.
+    pub(super) fn with_permit() -> (Self, RedisInFlight<Client>, InFlightPermit) {
+        let world = Self::new();
+        let limiter = world.limiter(1);
+        let permit = world.enter(&limiter, "alice");
+        (world, limiter, permit)
+    }
+
     pub(super) fn cluster() -> Self {
         Self::of(Store::on_cluster())
     }
@@ -74,6 +82,11 @@ impl World {
             Reply::Integer(number) => number,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Decides what becomes of the calls of one script, while others are served.
+    pub(super) fn fate_of(&self, script: &'static str, fate: Fate) {
+        self.fate(move |name| if name == script { fate } else { Fate::Served });
     }
 
     /// Returns the calls since the last time: the names of the scripts.
