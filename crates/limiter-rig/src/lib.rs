@@ -1,4 +1,4 @@
-//! Test servers, programs driven from outside, captured logs, and audits of what processes admitted.
+//! Test servers, programs driven from outside, captured logs, planted secrets, and audits of what processes admitted.
 //!
 //! The tests of this crate run whole processes against servers.
 
@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod log;
 pub mod program;
+pub mod secrets;
 pub mod server;
 
 /// The program in the repository's README.

@@ -1,31 +1,14 @@
 //! No error, log line or `Debug` output of an address shows a password, however it is written.
 
-use std::{error::Error, pin::pin, task::Poll};
+use std::{pin::pin, task::Poll};
 
 use futures::poll;
 use limiter_redis::{ConnectOptions, connect_with};
-use limiter_rig::log::Log;
+use limiter_rig::{
+    log::Log,
+    secrets::{assert_hidden, texts},
+};
 use tokio::runtime::Handle;
-
-/// The secrets that are planted. No text must contain one of them, also not in part.
-const SECRETS: [&str; 3] = ["hunter2", "s3cr3t", "tr0ub4dor"];
-
-fn assert_hidden(shown: &str, what: &str) {
-    for secret in SECRETS {
-        assert!(!shown.contains(secret), "{what} is shown as {shown}");
-    }
-}
-
-/// Returns all that an error shows.
-fn texts(error: &dyn Error) -> String {
-    let mut texts = format!("{error} {error:?} {error:#?}");
-    let mut source = error.source();
-    while let Some(error) = source {
-        texts += &format!(" {error} {error:?}");
-        source = error.source();
-    }
-    texts
-}
 
 #[tokio::test]
 async fn addresses_show_no_value_that_may_be_secret() {

@@ -1,7 +1,6 @@
 //! No error, log line, event or `Debug` output shows a password that a server refuses, and no command a secret key.
 
 use std::{
-    error::Error,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     sync::{Arc, Mutex},
@@ -10,30 +9,14 @@ use std::{
 
 use limiter_core::{Cost, Key, Limiter as _};
 use limiter_redis::{ConnectOptions, RedisLimiter, connect_with};
-use limiter_rig::{log::Log, server::Server};
+use limiter_rig::{
+    log::Log,
+    secrets::{assert_hidden, texts},
+    server::Server,
+};
 use tokio::{runtime::Handle, time::sleep};
 
 use crate::{PATIENT, daily, shared};
-
-/// The secrets that are planted. No text must contain one of them, also not in part.
-const SECRETS: [&str; 3] = ["hunter2", "s3cr3t", "tr0ub4dor"];
-
-fn assert_hidden(shown: &str, what: &str) {
-    for secret in SECRETS {
-        assert!(!shown.contains(secret), "{what} is shown as {shown}");
-    }
-}
-
-/// Returns all that an error shows.
-fn texts(error: &dyn Error) -> String {
-    let mut texts = format!("{error} {error:?} {error:#?}");
-    let mut source = error.source();
-    while let Some(error) = source {
-        texts += &format!(" {error} {error:?}");
-        source = error.source();
-    }
-    texts
-}
 
 /// What a connection and a limiter show and log.
 #[tokio::test]
