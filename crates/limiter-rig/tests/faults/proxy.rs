@@ -70,6 +70,11 @@ impl Proxy {
     pub(crate) fn set(&self, mode: Mode) {
         *lock(&self.mode) = mode;
     }
+
+    /// Whether it is [`Mode::Pass`].
+    pub(crate) fn passes(&self) -> bool {
+        matches!(*lock(&self.mode), Mode::Pass)
+    }
 }
 
 impl Drop for Proxy {

@@ -12,7 +12,7 @@ use std::{
 
 use futures::future::join_all;
 use limiter_core::{Decision, Error, ErrorKind, Fallback, Limiter, Policy, Quota, Source};
-use limiter_redis::RedisLimiter;
+use limiter_redis::{Connection, RedisLimiter, connect};
 use tokio::{
     runtime::{Builder, Runtime},
     task::JoinHandle,
@@ -53,6 +53,7 @@ pub(crate) enum State {
 pub(crate) struct Trial {
     fault: &'static str,
     runtime: Runtime,
+    connection: Connection,
     limiters: Vec<(&'static str, RedisLimiter)>,
     begun: Instant,
     over: Arc<AtomicBool>,
@@ -71,8 +72,9 @@ impl Trial {
     pub(crate) fn begin(fault: &'static str, url: &str) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let over = Arc::new(AtomicBool::new(false));
+        let connection = runtime.block_on(connect(url)).unwrap();
         let limiters = [ERROR, SHARE].map(|name| {
-            (name, runtime.block_on(builder(name).deadline(DEADLINE).connect(url)).unwrap())
+            (name, builder(name).deadline(DEADLINE).build_on(connection.clone()).unwrap())
         });
         let attempts = limiters.iter().map(|(name, limiter)| {
             let limiter: Arc<dyn Limiter> = match *name {
@@ -90,7 +92,7 @@ impl Trial {
         });
         let attempts = attempts.collect();
         let (limiters, begun) = (limiters.to_vec(), Instant::now());
-        let mut trial = Self { fault, runtime, limiters, begun, over, attempts };
+        let mut trial = Self { fault, runtime, connection, limiters, begun, over, attempts };
         trial.wait_until("the traffic flows", |limiters| {
             limiters.iter().all(|(_, limiter)| limiter.counters().refused > 0)
         });
@@ -101,6 +103,26 @@ impl Trial {
     /// Returns where the server has what all tasks of a limiter want.
     pub(crate) fn crowded_keys(&self) -> impl Iterator<Item = String> {
         self.limiters.iter().map(|(name, _)| format!("{name}:{{s{CROWD}}}:test"))
+    }
+
+    /// Waits until each limiter has done so often without the store.
+    pub(crate) fn lasts(&self, failures: u64) {
+        let failed = |limiter: &RedisLimiter| {
+            let counters = limiter.counters();
+            let sent = counters.unavailable + counters.undetermined + counters.unexpected;
+            sent + counters.short_circuited
+        };
+        let before: Vec<_> = self.limiters.iter().map(|(_, limiter)| failed(limiter)).collect();
+        self.wait_until("a fault", |limiters| {
+            let mut limiters = limiters.iter().zip(&before);
+            limiters.all(|((_, limiter), before)| failed(limiter) >= before + failures)
+        });
+    }
+
+    /// Waits until the client has given its connection up, and goes on without one.
+    pub(crate) fn lasts_until_disconnected(&self) {
+        self.wait_until("disconnected", |_| !self.connection.is_connected());
+        self.lasts(super::LONG);
     }
 
     /// Waits until something holds of the limiters.

@@ -29,6 +29,8 @@ struct State {
     view: View,
     /// The reply to scripts.
     reply: String,
+    /// How often it was asked for its map.
+    maps: u64,
 }
 
 impl Node {
@@ -52,6 +54,10 @@ impl Node {
     fn replies(&self, reply: String) {
         self.state.lock().unwrap().reply = reply;
     }
+
+    fn maps(&self) -> u64 {
+        self.state.lock().unwrap().maps
+    }
 }
 
 async fn serve(stream: TcpStream, state: Arc<Mutex<State>>) -> Option<()> {
@@ -59,10 +65,11 @@ async fn serve(stream: TcpStream, state: Arc<Mutex<State>>) -> Option<()> {
     let mut reader = BufReader::new(reader);
     loop {
         let words = command(&mut reader).await?;
-        let State { view, reply } = state.lock().unwrap().clone();
+        let State { view, reply, .. } = state.lock().unwrap().clone();
         let bulk = |text: String| format!("${}\r\n{text}", text.len());
         let text = match [&*words[0], words.get(1).map_or("", |word| word)] {
             ["CLUSTER", "SLOTS"] => {
+                state.lock().unwrap().maps += 1;
                 let half = |(first, last, port): (u16, u16, u16)| {
                     let node = format!("*3\r\n$9\r\n127.0.0.1\r\n:{port}\r\n{}", bulk(id(port)));
                     format!("\r\n*3\r\n:{first}\r\n:{last}\r\n{node}")
@@ -97,10 +104,11 @@ async fn connected() -> ([Node; 3], Connection) {
     (nodes, connection)
 }
 
-/// Returns the key of a slot of the first or the second primary.
-fn key_of(connection: &Connection, node: &Node) -> Vec<u8> {
-    let mut keys = (0..).map(|number: u64| number.to_string().into_bytes());
-    keys.find(|key| port_of(connection, key) == node.port).unwrap()
+/// Returns keys of two slots of the first or the second primary.
+fn keys_of(connection: &Connection, node: &Node) -> [Vec<u8>; 2] {
+    let keys = (0..).map(|number: u64| number.to_string().into_bytes());
+    let mut keys = keys.filter(|key| port_of(connection, key) == node.port);
+    [(); 2].map(|()| keys.next().unwrap())
 }
 
 fn port_of(connection: &Connection, key: &[u8]) -> u16 {
@@ -115,11 +123,11 @@ async fn run(connection: &Connection, key: &[u8]) -> Result<(), Fault> {
 }
 
 /// Has the slots refreshed until the second primary's slots are at a node.
-async fn until_at(connection: &Connection, keys: &[Vec<u8>; 2], node: &Node) {
+async fn until_at(connection: &Connection, [first, second]: [&[u8]; 2], node: &Node) {
     let start = Instant::now();
-    while port_of(connection, &keys[1]) != node.port {
+    while port_of(connection, second) != node.port {
         assert!(start.elapsed() < crate::GIVE_UP_AFTER, "the slots are not learned");
-        let _ = run(connection, &keys[0]).await;
+        let _ = run(connection, first).await;
         sleep(Duration::from_millis(10)).await;
     }
 }
@@ -128,7 +136,8 @@ async fn until_at(connection: &Connection, keys: &[Vec<u8>; 2], node: &Node) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_map_of_a_partitioned_node_replaces_no_newer_one() {
     let ([partitioned, old, new], connection) = connected().await;
-    let keys = [&partitioned, &old].map(|node| key_of(&connection, node));
+    let [first, _] = keys_of(&connection, &partitioned);
+    let [redirected, second] = keys_of(&connection, &old);
     // The third node takes the place of the second, which the first does not learn.
     let view = [(partitioned.port, 1), (new.port, 3)];
     old.says(view);
@@ -136,16 +145,15 @@ async fn the_map_of_a_partitioned_node_replaces_no_newer_one() {
     old.replies(format!("-MOVED 1 127.0.0.1:{}", new.port));
     // After such a reply, the slots are refreshed.
     partitioned.replies("-MASTERDOWN Link with MASTER is down".to_owned());
-    assert_eq!(run(&connection, &keys[1]).await, Ok(()));
-    until_at(&connection, &keys, &new).await;
-    // The slots of a redirection alone are known before the map is.
-    sleep(Duration::from_millis(200)).await;
-    until_at(&connection, &keys, &new).await;
+    assert_eq!(run(&connection, &redirected).await, Ok(()));
+    // A redirection moves its slot alone, and the map all.
+    until_at(&connection, [&first, &second], &new).await;
 
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(1) {
-        assert_eq!(run(&connection, &keys[0]).await, Err(Fault::NotPrimary));
-        assert_eq!(port_of(&connection, &keys[1]), new.port, "after {:?}", start.elapsed());
+    let (start, before) = (Instant::now(), partitioned.maps());
+    while partitioned.maps() < before + 4 {
+        assert!(start.elapsed() < crate::GIVE_UP_AFTER, "the map is not asked for");
+        assert_eq!(run(&connection, &first).await, Err(Fault::NotPrimary));
+        assert_eq!(port_of(&connection, &second), new.port, "after {:?}", start.elapsed());
         sleep(Duration::from_millis(5)).await;
     }
 }
@@ -154,9 +162,9 @@ async fn the_map_of_a_partitioned_node_replaces_no_newer_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_map_counts_if_no_node_has_a_newer_one() {
     let (nodes, connection) = connected().await;
-    let keys = [&nodes[0], &nodes[1]].map(|node| key_of(&connection, node));
+    let [[first, _], [second, _]] = [&nodes[0], &nodes[1]].map(|node| keys_of(&connection, node));
     let view = [(nodes[0].port, 0), (nodes[2].port, 1)];
     nodes.iter().for_each(|node| node.says(view));
     nodes[0].replies("-MASTERDOWN Link with MASTER is down".to_owned());
-    until_at(&connection, &keys, &nodes[2]).await;
+    until_at(&connection, [&first, &second], &nodes[2]).await;
 }

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use limiter_core::{Cost, ErrorKind};
 use limiter_redis::{CallError, ConnectOptions, Fault, connect, connect_with};
 use limiter_rig::server::{Cluster, Server};
-use tokio::time::sleep;
+use tokio::{
+    net::TcpListener,
+    time::{sleep, timeout},
+};
 
 use crate::{builder, patient};
 
@@ -84,9 +87,14 @@ async fn a_required_connection_that_is_not_made_in_time_is_an_error() {
     connect(&server.url()).await.unwrap();
 
     let url = server.url();
-    let options = ConnectOptions::new().with_required_connection(Duration::from_secs(10));
+    let options = ConnectOptions::new().with_required_connection(crate::GIVE_UP_AFTER);
+    // The first attempts fail: something else at its port closes them.
+    let other = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
     let connecting = tokio::spawn(async move { connect_with(&url, &options).await });
-    sleep(Duration::from_millis(1_500)).await;
+    for _ in 0..2 {
+        drop(timeout(crate::GIVE_UP_AFTER, other.accept()).await.unwrap().unwrap());
+    }
+    drop(other);
     server.restart();
     assert!(connecting.await.unwrap().unwrap().is_connected());
 

@@ -94,6 +94,25 @@ fn each_outcome_is_counted_by_its_name() {
 }
 
 #[test]
+fn a_delayed_request_is_counted_apart() {
+    let (limiter, clock) = limiter_of(policy(2));
+    let half_an_hour = Duration::from_secs(1_800);
+    let wait = Wait::up_to(half_an_hour).queue(1).clock(clock.clone());
+    let layer = layer_of([Rule::waiting(limiter, FixedKey::new("all"), wait)]);
+    let recorded = record(async {
+        let service = layer.layer(service_fn(hello));
+        let request = || send(&service, request_from("192.0.2.1"));
+        tokio::join!(request(), request(), request(), request(), async {
+            clock.advance(half_an_hour);
+        });
+    });
+    for (result, count) in [("allowed", 2.0), ("delayed", 1.0), ("denied", 1.0)] {
+        let name = format!("ratelimit_requests_total policy=default result={result}");
+        assert_eq!(recorded[&name], [count]);
+    }
+}
+
+#[test]
 fn rules_are_counted_one_by_one() {
     let other = Rule::new(hourly("other", 1), FixedKey::new("other"));
     let layer = layer_of([keyed(policy(2)), other]);
