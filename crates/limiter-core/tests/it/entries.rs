@@ -2,7 +2,7 @@
 
 use std::{sync::Barrier, thread, time::Duration};
 
-use limiter_core::{Clock, Timestamp};
+use limiter_core::{Clock, Cost, Timestamp};
 
 use crate::{limiter_of, policy};
 
@@ -56,6 +56,33 @@ fn a_log_at_the_budget_uses_all_of_it_and_allocates_no_more() {
     clock.advance(Duration::from_nanos(entries / 2 - 1));
     let used = limiter.peek("key").used();
     assert!((entries / 2 + 1_000..entries / 2 + 1_100).contains(&used), "{used}");
+}
+
+/// Permits that are reserved keep their moments also where there is no memory for another entry.
+#[test]
+fn reserved_permits_are_not_merged() {
+    let (limiter, _) =
+        limiter_of(policy("1/s by sliding-log"), |builder| builder.capacity(1).entries_per_key(8));
+    for second in 0..60 {
+        let reserved = limiter.reserve("key", Cost::ONE, Duration::from_secs(60));
+        assert_eq!(reserved.delay(), Some(Duration::from_secs(second)));
+    }
+}
+
+/// Four logs that share the memory of one recover later by a part of the age of their entries, and serve five sixths of
+/// their limit.
+#[test]
+fn logs_without_memory_for_all_of_their_entries_recover_all_the_time() {
+    let (limiter, clock) = limiter_of(policy("100/100s by sliding-log"), |builder| {
+        builder.capacity(1).entries_per_key(8)
+    });
+    clock.advance(Duration::from_secs(86_400));
+    for check in 0..500 {
+        for key in 0..4_u64 {
+            assert!(limiter.check(key).is_admitted(), "check {check} of {key}");
+        }
+        clock.advance(Duration::from_millis(1_200));
+    }
 }
 
 /// Permits that join the entry of their slot need no other entries merged.

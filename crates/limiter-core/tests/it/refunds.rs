@@ -50,6 +50,22 @@ fn a_receipt_from_later_than_now_gives_nothing() {
     }
 }
 
+/// What counts at an earlier moment stays when a later window's charges come back, because the clock may step back.
+#[test]
+fn a_window_whose_charges_came_back_counts_the_one_before() {
+    let (limiter, clock) = limiter("10/s by sliding-counter");
+    let at = |millis: u64| clock.set(Timestamp::from_nanos(millis * 1_000_000));
+    at(1_000);
+    let _full = take(&limiter, 10).unwrap();
+    at(2_900);
+    let second = take(&limiter, 1).unwrap();
+    at(3_000);
+    let third = take(&limiter, 1).unwrap();
+    assert_eq!([limiter.refund(third), limiter.refund(second)], [1, 1]);
+    at(2_000);
+    assert_eq!(limiter.peek("key").remaining(), 0);
+}
+
 /// A state from before the clock stepped back is impossible, and a full debt replaces it. Receipts from
 /// before gave back permits of that debt, although what they had charged had drained long ago.
 #[test]

@@ -1,9 +1,10 @@
 //! The conformance rows and the laws with leases on.
 
+mod receipts;
+
 use std::{iter, mem, slice, sync::Arc, time::Duration};
 
-use futures::FutureExt as _;
-use limiter_core::{Algorithm, Cost, LimiterFuture, Policy, Quota, Receipt, Source, Timestamp};
+use limiter_core::{Algorithm, Cost, Policy, Quota, Receipt, Source, Timestamp};
 use limiter_test::{
     conformance,
     laws::{self, Law},
@@ -349,46 +350,4 @@ fn law_7_checks_are_refunded_less_the_length_of_a_lease() {
         while has_lease && other.decide(now, KEY, Cost::ONE).source() != Source::Lease {}
         assert_eq!(subject.refund(now, reserved.into_receipt().unwrap()), back, "{cost}");
     }
-}
-
-/// After a reset, the process that made it charges each permit anew. Another one spends what it holds.
-#[test]
-fn a_reset_ends_the_leases_of_its_own_process() {
-    let store = Store::new();
-    for algorithm in ["gcra", "fixed-window", "aligned-window", "sliding-counter"] {
-        let policy = Policy::parse("test", &format!("1000/s by {algorithm}")).unwrap();
-        let prefix = unique();
-        let process = || store.process_of(&prefix, slice::from_ref(&policy), true);
-        let (mut subject, mut other) = (process(), process());
-        let now = Timestamp::from_nanos(0);
-        for process in [&mut subject, &mut other] {
-            while process.decide(now, KEY, Cost::ONE).source() != Source::Lease {}
-        }
-        subject.reset(now, KEY);
-        assert_eq!(subject.peek(now, KEY).used(), 0, "{algorithm}");
-        assert_eq!(other.decide(now, KEY, Cost::ONE).source(), Source::Lease, "{algorithm}");
-        assert_eq!(subject.peek(now, KEY).used(), 0, "{algorithm}");
-        assert!(subject.decide(now, KEY, Cost::ONE).is_admitted());
-        assert!(subject.peek(now, KEY).used() > 0, "{algorithm}");
-    }
-}
-
-/// The store makes the key fresh, although nobody waits for it.
-#[test]
-fn a_reset_whose_caller_has_left_ends_the_leases_of_its_own_process() {
-    let store = Store::new();
-    let policy = Policy::parse("test", "1000/s").unwrap();
-    let limiter = store.limiter_with(&unique(), &policy, |builder| builder.lease(true));
-    while store.block_on(limiter.check(KEY)).unwrap().source() != Source::Lease {}
-    assert!(limiter.reset(KEY).now_or_never().is_none());
-    let sender = Arc::clone(&limiter.sender);
-    let ended = async move {
-        sender.under_way.ended().await;
-        Ok(())
-    };
-    store.block_on(LimiterFuture::pending(ended)).unwrap();
-    let used = || store.block_on(limiter.peek(KEY)).unwrap().used();
-    assert_eq!(used(), 0);
-    assert!(store.block_on(limiter.check(KEY)).unwrap().is_admitted());
-    assert!(used() > 0);
 }

@@ -238,6 +238,17 @@ pub(super) const ROWS: &[Case] = &[
         ],
     },
     Case {
+        name: "a_counter_gives_back_nothing_that_has_faded",
+        policy: || counter(10, 1_000),
+        rows: &[
+            reserve(0, 5, 0, Some(0)),
+            yes(1_000, 5, 0, 2_000),
+            yes(2_000, 1, 4, 2_000),
+            refund(2_000, 0, 0, 0),
+            peek(2_000, 4, 2_000),
+        ],
+    },
+    Case {
         name: "a_window_that_was_reserved_and_given_back_leaves_the_present_one_full",
         policy: || window(2, 1_000),
         rows: &[

@@ -100,20 +100,14 @@ impl Forecast {
             && (is_whole || is_same && self.charged.saturating_add(asked) <= self.covered)
     }
 
-    fn state(&mut self, salt: u64) -> &mut State {
-        let place = self.states.iter().position(|(other, _)| *other == salt);
-        let place = place.unwrap_or_else(|| {
-            self.states.push((salt, State::Fresh));
-            self.states.len() - 1
-        });
-        #[expect(clippy::indexing_slicing, reason = "it was found or added")]
-        &mut self.states[place].1
+    fn state(&mut self, salt: u64) -> Option<&mut State> {
+        self.states.iter_mut().find_map(|(other, state)| (*other == salt).then_some(state))
     }
 
     /// Returns how long a cost waits from a moment on.
     fn wait(&mut self, policy: &Limits, at: Timestamp, cost: Cost) -> Option<Duration> {
         policy.salted.iter().try_fold(Duration::ZERO, |longest, (transition, salt)| {
-            Some(longest.max(transition.wait(self.state(*salt), at, cost)?))
+            Some(longest.max(transition.wait(self.state(*salt)?, at, cost)?))
         })
     }
 
@@ -127,7 +121,7 @@ impl Forecast {
         self.last = self.last.max(from);
         let last = self.last;
         for (transition, salt) in &policy.salted {
-            transition.advance(self.state(*salt), last);
+            transition.advance(self.state(*salt)?, last);
         }
         let due = self.last.saturating_add(self.wait(policy, self.last, cost)?);
         if policy.salted.len() == 1 {
@@ -149,7 +143,8 @@ impl Forecast {
         if ticket >= self.next {
             let last = self.last;
             for (transition, salt) in &waiter.limits.salted {
-                transition.charge(self.state(*salt), last, waiter.due, waiter.cost);
+                let state = self.state(*salt);
+                state.map(|state| transition.charge(state, last, waiter.due, waiter.cost));
             }
             (self.last, self.next) = (waiter.due, ticket + 1);
             self.charged = self.charged.saturating_add(waiter.cost.get());
