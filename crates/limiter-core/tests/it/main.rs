@@ -22,7 +22,6 @@ mod model;
 mod notation;
 mod policies;
 mod queues;
-mod quotas;
 mod refunds;
 mod serde;
 mod threads;

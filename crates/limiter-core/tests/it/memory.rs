@@ -231,3 +231,22 @@ fn logs_take_the_memory_that_is_documented() {
         assert!(in_all.contains(&(table + some + flood)), "{table} + {some} + {flood} bytes a key");
     }
 }
+
+/// A service that limits each connection has 10,000 of them.
+#[test]
+fn a_limiter_for_one_key_takes_less_than_a_kilobyte() {
+    let bytes = bytes_of(|| MemoryLimiter::builder(policy("1/h")).capacity(1).build());
+    assert!(bytes < 1_024, "{bytes} bytes");
+}
+
+#[test]
+fn a_handle_for_a_span_that_is_known_allocates_nothing() {
+    let limiter = MemoryLimiter::new(policy("1/h"));
+    let customer = policy("2/h");
+    let _ = limiter.with_policy(&customer).unwrap();
+    let allocations = allocation_counter::measure(|| {
+        let handle = limiter.with_policy(&customer).unwrap();
+        assert!(handle.check("customer").is_admitted());
+    });
+    assert_eq!(allocations.count_total, 0);
+}

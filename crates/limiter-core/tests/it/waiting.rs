@@ -8,7 +8,6 @@ mod forecasts;
 mod late;
 mod leaving;
 mod order;
-mod overtaking;
 mod panics;
 mod readings;
 mod tasks;
