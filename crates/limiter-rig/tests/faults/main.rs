@@ -8,13 +8,9 @@
 mod proxy;
 mod trial;
 
-use std::{
-    net::TcpListener,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{net::TcpListener, thread, time::Duration};
 
-use limiter_rig::server::{Sentinels, Server};
+use limiter_rig::server::{Sentinels, Server, wait_until};
 
 use proxy::{Mode, Proxy};
 use trial::{State, Trial};
@@ -22,15 +18,6 @@ use trial::{State, Trial};
 /// How often each limiter does without the store before a fault is over: for several probes of a breaker, and until no
 /// denial is cached any more.
 const LONG: u64 = 100;
-
-/// Waits until `holds`, for thirty seconds at most: sentinels that don't agree take their time.
-fn wait_until(mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(30), "it does not come about");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
 
 #[test]
 fn a_server_that_is_paused_for_a_short_time() {
@@ -68,7 +55,7 @@ fn a_primary_whose_replica_takes_its_place() {
     let trial = Trial::begin("failover by sentinels", &set.url());
     let new = set.server(1).port();
     set.server_mut(0).kill();
-    wait_until(|| set.primary() == Some(new));
+    wait_until("the replica is the primary", || set.primary() == Some(new));
     trial.survived(&set.url(), State::Lost);
 }
 
@@ -78,7 +65,7 @@ fn a_primary_that_hangs_and_whose_replica_takes_its_place() {
     let trial = Trial::begin("failover from one that hangs", &set.url());
     let new = set.server(1).port();
     set.server(0).pause();
-    wait_until(|| set.primary() == Some(new));
+    wait_until("the replica is the primary", || set.primary() == Some(new));
     trial.survived(&set.url(), State::Lost);
 }
 
@@ -116,7 +103,7 @@ fn a_server_that_loads_its_data() {
     server.command(&["SAVE"]).unwrap();
     server.restart();
     assert!(is_loading(&server));
-    wait_until(|| !is_loading(&server));
+    wait_until("the server has loaded", || !is_loading(&server));
     trial.survived(&server.url(), State::Lost);
 }
 
@@ -127,8 +114,8 @@ fn a_server_that_loads_the_data_of_another() {
     let server = Server::start_with(&SLOW_LOADING);
     let trial = Trial::begin("LOADING, READONLY", &server.url());
     server.command(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).unwrap();
-    wait_until(|| is_loading(&server));
-    wait_until(|| !is_loading(&server));
+    wait_until("the server loads", || is_loading(&server));
+    wait_until("the server has loaded", || !is_loading(&server));
     server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
     trial.survived(&server.url(), State::Lost);
 }
@@ -151,7 +138,7 @@ fn a_server_that_is_busy_with_another_script() {
         // Its own reply is an error.
         scope.spawn(|| server.command(&["EVAL", "while true do end", "0"]));
         trial.lasts(LONG);
-        wait_until(|| server.command(&["SCRIPT", "KILL"]).is_ok());
+        wait_until("the script ends", || server.command(&["SCRIPT", "KILL"]).is_ok());
     });
     trial.survived(&server.url(), State::Kept);
 }
@@ -191,7 +178,7 @@ fn replies_that_are_lost_now_and_then() {
     let trial = Trial::begin("cut now and then", &proxy.url());
     for _ in 0..10 {
         proxy.set(Mode::CutOnce);
-        wait_until(|| proxy.passes());
+        wait_until("a connection is cut", || proxy.passes());
     }
     trial.survived(&server.url(), State::Kept);
 }

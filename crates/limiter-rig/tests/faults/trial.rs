@@ -6,13 +6,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
 
 use futures::future::join_all;
 use limiter_core::{Decision, Error, ErrorKind, Fallback, Limiter, Policy, Quota, Source};
 use limiter_redis::{Connection, RedisLimiter, connect};
+use limiter_rig::server::wait_until;
 use tokio::{
     runtime::{Builder, Runtime},
     task::JoinHandle,
@@ -22,8 +22,6 @@ use tokio::{
 const DEADLINE: Duration = Duration::from_millis(50);
 /// Each limiter has recovered once the store has decided so many checks after the fault.
 const WELL_AFTER: u64 = 100;
-/// How long an event may take: far longer than it does on a busy machine.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
 /// How many permits each key has. Nothing is refilled: a permit takes more than a month.
 const LIMIT: u64 = 10;
@@ -127,11 +125,7 @@ impl Trial {
 
     /// Waits until something holds of the limiters.
     fn wait_until(&self, what: &str, holds: impl Fn(&[(&str, RedisLimiter)]) -> bool) {
-        let start = Instant::now();
-        while !holds(&self.limiters) {
-            assert!(start.elapsed() < GIVEN_UP_AFTER, "{}: not {what}", self.fault);
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_until(&format!("{}: {what}", self.fault), || holds(&self.limiters));
     }
 
     /// Ends the traffic when the fault is over and has been survived, and checks, by the server at
