@@ -11,12 +11,7 @@ pub(crate) fn any(mut random: Random) -> Algorithm {
     let algorithm = random.pick(&all).copied().unwrap_or(Algorithm::Gcra);
     match algorithm {
         Algorithm::SubWindows(_) => Algorithm::SubWindows(slots(&mut random)),
-        Algorithm::Gcra
-        | Algorithm::LeakyQueue { .. }
-        | Algorithm::FixedWindow
-        | Algorithm::AlignedWindow
-        | Algorithm::SlidingCounter
-        | Algorithm::SlidingLog => algorithm,
+        _ => algorithm,
     }
 }
 
@@ -36,12 +31,7 @@ pub(crate) fn fitted(random: &mut Random, algorithm: Algorithm, quota: &Quota) -
             let most = u64::try_from(within / quota.window().as_nanos()).unwrap_or(1);
             Algorithm::LeakyQueue { depth: random.between(1, most) }
         }
-        Algorithm::Gcra
-        | Algorithm::FixedWindow
-        | Algorithm::AlignedWindow
-        | Algorithm::SlidingCounter
-        | Algorithm::SubWindows(_)
-        | Algorithm::SlidingLog => algorithm,
+        _ => algorithm,
     }
 }
 

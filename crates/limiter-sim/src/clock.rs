@@ -32,24 +32,14 @@ struct Reading {
 
 impl ProcessClock {
     /// Returns a clock that shows `nanos` now, and runs faster by so many parts per million.
-    #[must_use]
     pub(crate) fn new(executor: &Executor, nanos: u64, ppm: i64) -> Self {
         let rate = 1_000_000_u64.saturating_add_signed(ppm);
         let reading = Reading { since: executor.now(), nanos, rate, stands_still: false };
         Self { executor: executor.clone(), reading: Arc::new(Mutex::new(reading)) }
     }
 
-    /// Stops the clock.
-    pub(crate) fn stand_still(&self) {
-        self.set(true);
-    }
-
-    /// Lets the clock go on.
-    pub(crate) fn go_on(&self) {
-        self.set(false);
-    }
-
-    fn set(&self, stands_still: bool) {
+    /// Stops the clock, or lets it go on.
+    pub(crate) fn stand_still(&self, stands_still: bool) {
         let nanos = self.nanos();
         let mut reading = lock(&self.reading);
         *reading = Reading { since: self.executor.now(), nanos, stands_still, ..*reading };
@@ -71,7 +61,6 @@ impl ProcessClock {
     }
 
     /// Returns a future that is ready after a time by this clock.
-    #[must_use]
     pub(crate) fn sleep(&self, time: Duration) -> Sleep {
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let ends = self.nanos().saturating_add(time);
@@ -184,9 +173,9 @@ mod tests {
         let (clock, woken) = sleeper(&executor, 0);
         executor.run_until(1_000);
         executor.stop(ONE);
-        clock.stand_still();
+        clock.stand_still(true);
         executor.run_until(50_000);
-        clock.go_on();
+        clock.stand_still(false);
         executor.resume(ONE);
         executor.run_until(58_999);
         assert_eq!(*lock(&woken), None);

@@ -7,6 +7,7 @@ mod queue;
 mod tasks;
 
 use std::{
+    fmt,
     future::Future,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{
@@ -26,10 +27,9 @@ use crate::{
 };
 
 /// The executor. A clone is the same one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Executor(Arc<Core>);
 
-#[derive(Debug)]
 struct Core {
     now: AtomicU64,
     queue: Mutex<Queue>,
@@ -39,9 +39,14 @@ struct Core {
     hasher: Mutex<DefaultHasher>,
 }
 
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "executor at {} us", self.now())
+    }
+}
+
 impl Executor {
     /// Returns an executor at time 0, without processes.
-    #[must_use]
     pub(crate) fn new() -> Self {
         let ready = Arc::new(Ready::default());
         Self(Arc::new(Core {
@@ -54,7 +59,6 @@ impl Executor {
     }
 
     /// Returns the simulated time.
-    #[must_use]
     pub(crate) fn now(&self) -> Micros {
         self.0.now.load(Relaxed)
     }
@@ -92,7 +96,6 @@ impl Executor {
     }
 
     /// Returns how many tasks of a process have not ended.
-    #[must_use]
     pub(crate) fn tasks(&self, process: ProcessId) -> usize {
         lock(&self.0.tasks).number(process)
     }
@@ -131,7 +134,6 @@ impl Executor {
     }
 
     /// Returns a hash over all that has run.
-    #[must_use]
     pub(crate) fn hash(&self) -> u64 {
         lock(&self.0.hasher).finish()
     }

@@ -112,8 +112,10 @@ impl Fault {
         matches!(self, Self::TierChanged | Self::QuotaReloaded)
     }
 
-    /// Returns whether the auditor does not judge some keys for a time after it.
-    pub(crate) const fn suspends_judgement(self) -> bool {
+    /// Returns whether the auditor does not judge some keys for a time after it, so that wrong worlds are found sooner
+    /// without it.
+    #[must_use]
+    pub const fn suspends_judgement(self) -> bool {
         use Fault::{FailedOver, KeyReset, Restarted, Stale, Stepped, Suspended};
         self.takes_turns()
             || matches!(self, Restarted | FailedOver | Stale | Stepped | Suspended | KeyReset)
@@ -125,8 +127,10 @@ impl Fault {
 pub(crate) struct Faults {
     random: Random,
     chosen: Vec<(Fault, Chance)>,
-    without: Vec<Fault>,
-    are_on: bool,
+    /// Those that are left out.
+    pub(crate) without: Vec<Fault>,
+    /// Whether the faults of messages happen.
+    pub(crate) are_on: bool,
     /// How often each fault happened.
     pub(crate) counts: BTreeMap<Fault, u64>,
 }
@@ -155,7 +159,7 @@ impl Faults {
             _ => None,
         });
         let is_drawn = self.are_on && self.random.happens(chance.unwrap_or(0));
-        let happens = is_drawn && !self.are_without(fault);
+        let happens = is_drawn && !self.without.contains(&fault);
         if happens {
             self.count(fault);
         }
@@ -182,15 +186,5 @@ impl Faults {
 
     pub(crate) fn count(&mut self, fault: Fault) {
         *self.counts.entry(fault).or_default() += 1;
-    }
-
-    /// Returns whether a fault is left out.
-    pub(crate) fn are_without(&self, fault: Fault) -> bool {
-        self.without.contains(&fault)
-    }
-
-    /// Begins or ends the faults of messages.
-    pub(crate) const fn set(&mut self, are_on: bool) {
-        self.are_on = are_on;
     }
 }

@@ -6,14 +6,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use limiter_core::{Algorithm, Error, Limit, Policy};
+use limiter_core::{Algorithm, Cost, Limit, Policy};
 
 use crate::{
     algorithms,
-    fleet::{Fleet, window},
+    fleet::{Fleet, Holding, window},
     processes::{Member, Target},
     sync::lock,
-    traffic::{AtWork, ask, enter},
+    traffic::{AtWork, Caller, enter},
     vocabulary::{Micros, SETTLES_IN, Subject, micros, subjects},
     world::World,
 };
@@ -21,12 +21,8 @@ use crate::{
 /// How long a call takes at most without faults, and what follows from its reply.
 const CALL: Micros = 500_000;
 
-/// How many checks of keys were admitted, and why one has failed.
-#[derive(Debug, Default)]
-struct Seen {
-    admitted: BTreeMap<Subject, u64>,
-    failed: BTreeMap<Subject, String>,
-}
+/// How many checks of keys were admitted, and how many have failed.
+type Seen = BTreeMap<Subject, (u64, u64)>;
 
 impl World {
     /// Checks all that has to hold after the faults, in this order.
@@ -71,15 +67,20 @@ impl World {
                 for subject in subjects(limiter).flat_map(|it| vec![it; callers]) {
                     let (target, longest) = (Target { subject, tier }, window(policy) / 4);
                     let (member, seen) = (Arc::clone(&member), Arc::clone(&seen));
-                    let mut random = self.random.fork();
+                    let mut caller = Caller::new(&member, self.random.fork());
                     self.executor.spawn(member.process, async move {
                         while member.now() < until {
-                            let asked = ask(&member, target).await;
-                            let wait = asked.as_ref().map_or(longest, |(_, wait)| *wait);
+                            let checked = caller.check(target, Cost::ONE).await;
+                            let wait =
+                                checked.map_or(longest, |it| it.retry_after().map_or(0, micros));
                             if member.now() >= from {
-                                lock(&seen).add(subject, asked.map(|(is_admitted, _)| is_admitted));
+                                let mut seen = lock(&seen);
+                                let (admitted, failed) = seen.entry(subject).or_default();
+                                *admitted += u64::from(checked.is_some_and(|it| it.is_admitted()));
+                                *failed += u64::from(checked.is_none());
                             }
-                            member.sleep(wait.min(longest).max(100) + random.below(200)).await;
+                            let more = caller.random.below(200);
+                            member.sleep(wait.min(longest).max(100) + more).await;
                         }
                     });
                 }
@@ -87,8 +88,8 @@ impl World {
         }
         self.executor.run_until(until);
         let seen = lock(&seen);
-        for (subject, error) in &seen.failed {
-            let message = format!("a check failed after the faults had stopped: {error}");
+        for (subject, (_, failed)) in seen.iter().filter(|(_, (_, failed))| *failed > 0) {
+            let message = format!("{failed} checks failed after the faults had stopped");
             self.violated(Some(*subject), &message);
         }
         for limiter in 0..fleet.limiters() {
@@ -97,7 +98,7 @@ impl World {
             };
             let least = least(policy, fleet, limiter, measured);
             for subject in subjects(limiter) {
-                let admitted = seen.admitted.get(&subject).copied().unwrap_or(0);
+                let admitted = seen.get(&subject).map_or(0, |(admitted, _)| *admitted);
                 if admitted < least {
                     let message = format!(
                         "{admitted} permits were admitted in {measured} us after the faults had stopped, but {least} at \
@@ -135,7 +136,7 @@ impl World {
                     let limit = holding.limit;
                     self.executor.spawn(member.process, async move {
                         let entered = enter(&member, subject, limit, None).await;
-                        let entered = entered.filter(AtWork::is_counted);
+                        let entered = entered.filter(|work| work.number.is_some());
                         lock(&held).entry(subject).or_default().extend(entered);
                     });
                 }
@@ -145,14 +146,13 @@ impl World {
         // Two expiries, in which permits are renewed and none is lost.
         let longest_expiry = fleet.holding.iter().map(|it| it.expiry).max().unwrap_or(0);
         self.run_for(2 * longest_expiry);
-        for (number, holding) in fleet.holding.iter().enumerate() {
+        let held = std::mem::take(&mut *lock(&held));
+        for (number, Holding { limit, .. }) in fleet.holding.iter().enumerate() {
             for subject in subjects(fleet.limiters() + number) {
-                let entered = lock(&held).get(&subject).map_or(0, Vec::len);
-                let lost = lock(&held)
-                    .get(&subject)
-                    .map_or(0, |it| it.iter().filter(|it| it.permit_is_lost()).count());
-                if entered != holding.limit as usize || lost > 0 {
-                    let limit = holding.limit;
+                let work = held.get(&subject).map_or(&[][..], Vec::as_slice);
+                let lost = work.iter().filter(|it| it.permit_is_lost()).count();
+                let entered = work.len();
+                if entered != *limit as usize || lost > 0 {
                     let message = format!(
                         "{entered} requests have entered up to the limit {limit}, and lost {lost} permits"
                     );
@@ -160,8 +160,6 @@ impl World {
                 }
             }
         }
-        let held = std::mem::take(&mut *lock(&held));
-        drop(held);
     }
 
     /// Lets all limiters end what is under way, and checks that nothing is left, also at the servers.
@@ -177,19 +175,6 @@ impl World {
         for key in self.network.with_servers(|servers| servers.keys(now)) {
             let message = format!("a server still has {}", String::from_utf8_lossy(&key));
             self.violated(None, &message);
-        }
-    }
-}
-
-impl Seen {
-    fn add(&mut self, subject: Subject, asked: Result<bool, Error>) {
-        match asked {
-            Ok(is_admitted) => {
-                *self.admitted.entry(subject).or_default() += u64::from(is_admitted);
-            }
-            Err(error) => {
-                self.failed.entry(subject).or_insert(error.to_string());
-            }
         }
     }
 }

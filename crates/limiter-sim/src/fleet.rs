@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_core::{Algorithm, Error, Fallback, Limit, MemoryLimiter, Policy};
+use limiter_core::{Algorithm, Error, Fallback, MemoryLimiter, Policy};
 use limiter_redis::{EventKind, RedisInFlight, RedisLimiter};
 
 use crate::{
@@ -182,11 +182,8 @@ impl Fleet {
 
     /// Returns other settings of a group.
     pub(crate) fn other_tuning(&self, group: usize, random: &mut Random) -> Tuning {
-        let processes = self.processes;
-        let shares = [None, Some(processes)];
-        let share = random.pick(&shares).copied().flatten();
         Tuning {
-            share,
+            share: (random.below(2) == 1).then_some(self.processes),
             lease: self.groups.get(group).is_some_and(|it| it.lease) && random.below(2) == 0,
             batching: random.below(2) == 0,
             tables: *random.pick(&TABLES).unwrap_or(&TABLES[0]),
@@ -313,11 +310,6 @@ impl Fleet {
     pub(crate) fn longest_window(&self) -> Micros {
         self.all().flatten().map(window).max().unwrap_or(0)
     }
-
-    /// Returns the longest time for which a process may hold a lease.
-    pub(crate) fn longest_lease(&self) -> Micros {
-        self.longest_window().max(1_000_000)
-    }
 }
 
 impl Holding {
@@ -345,9 +337,8 @@ impl Holding {
 
 /// Returns a name of a key for messages.
 fn name(tiers: &[Policy], key: &str) -> String {
-    let limit = |limit: &Limit| format!("{} by {:?}", limit.quota(), limit.algorithm());
     let words = |policy: &Policy| {
-        let limits: Vec<String> = policy.limits().iter().map(limit).collect();
+        let limits: Vec<String> = policy.limits().iter().map(ToString::to_string).collect();
         limits.join(" and ")
     };
     let tiers: Vec<String> = tiers.iter().map(words).collect();

@@ -171,11 +171,6 @@ impl Network {
         }
     }
 
-    /// Forgets a call for which nobody waits.
-    fn forget(&self, number: u64) {
-        lock(&self.0.state).under_way.remove(&number);
-    }
-
     fn is_lost(&self, between: (ProcessId, usize), fault: Fault) -> bool {
         let is_partitioned = lock(&self.0.state).is_partitioned(between, self.0.executor.now());
         is_partitioned || self.happens(fault)

@@ -107,7 +107,7 @@ impl Processes {
         let Some(stopped) = self.find(process) else { return };
         (stopped.is_running, stopped.is_suspended) = (false, is_suspended);
         if stands_still {
-            stopped.member.clock.stand_still();
+            stopped.member.clock.stand_still(true);
         }
         self.network.with_record(|record, _| {
             record.auditor.in_flight.runs(process, false);
@@ -119,11 +119,12 @@ impl Processes {
 
     /// Lets a process go on, unless it was killed.
     pub(crate) fn resume(&mut self, process: ProcessId) {
-        let holds = self.fleet.longest_lease();
+        // The longest time for which a process may hold a lease.
+        let holds = self.fleet.longest_window().max(1_000_000);
         let Some(resumed) = self.find(process) else { return };
         resumed.is_running = true;
         let was_suspended = std::mem::take(&mut resumed.is_suspended);
-        resumed.member.clock.go_on();
+        resumed.member.clock.stand_still(false);
         self.network.with_record(|record, moment| {
             record.auditor.in_flight.runs(process, true);
             if was_suspended {
@@ -178,13 +179,11 @@ impl Processes {
 
     /// Returns a limiter and another of its tiers, which processes are about to use.
     pub(crate) fn next_tier(&mut self, random: &mut Random) -> (usize, usize) {
-        let limiter = usize::try_from(random.below(self.tiers.len() as u64)).unwrap_or(0);
+        let limiter = random.index(self.tiers.len());
         let step = usize::try_from(random.between(1, TIERS as u64 - 1)).unwrap_or(1);
-        let tier = self.tiers.get(limiter).map_or(0, |tier| (tier + step) % TIERS);
-        if let Some(next) = self.tiers.get_mut(limiter) {
-            *next = tier;
-        }
-        (limiter, tier)
+        let Some(tier) = self.tiers.get_mut(limiter) else { return (limiter, 0) };
+        *tier = (*tier + step) % TIERS;
+        (limiter, *tier)
     }
 
     /// Lets the process in a place use a tier of a limiter.
@@ -256,11 +255,6 @@ impl Processes {
         tasks.chain(held).chain(lost).collect()
     }
 
-    /// Returns how what a process reports of lost permits disagrees with what its callers know.
-    pub(crate) fn lost_otherwise(&self, process: ProcessId) -> Option<String> {
-        self.members().find(|member| member.process == process)?.lost_otherwise()
-    }
-
     fn find(&mut self, process: ProcessId) -> Option<&mut Process> {
         self.places.iter_mut().flatten().find(|it| it.member.process == process)
     }
@@ -290,7 +284,7 @@ impl Member {
     }
 
     /// Returns how the counters and events of lost permits disagree with what callers know.
-    fn lost_otherwise(&self) -> Option<String> {
+    pub(crate) fn lost_otherwise(&self) -> Option<String> {
         self.limiters.in_flight.iter().enumerate().find_map(|(number, limiter)| {
             let known = self.with_record(|record, _| {
                 let of = (self.process, self.fleet.limiters() + number);

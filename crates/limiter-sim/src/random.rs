@@ -6,13 +6,11 @@ pub(crate) struct Random(u64);
 
 impl Random {
     /// Returns the generator of a seed.
-    #[must_use]
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// Returns another generator, whose numbers don't depend on how many are drawn from this one later.
-    #[must_use]
     pub(crate) const fn fork(&mut self) -> Self {
         Self(self.next())
     }
@@ -28,6 +26,11 @@ impl Random {
     /// Returns a number below `end`, or 0 if that is 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next().checked_rem(end).unwrap_or(0)
+    }
+
+    /// Returns one of so many places, or 0 if there are none.
+    pub(crate) fn index(&mut self, places: usize) -> usize {
+        usize::try_from(self.below(places as u64)).unwrap_or(0)
     }
 
     /// Returns a number from `least` to `most`, both included.
@@ -48,8 +51,7 @@ impl Random {
 
     /// Returns one of several items, `None` if there are none.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
-        let index = self.below(items.len() as u64);
-        items.get(usize::try_from(index).ok()?)
+        items.get(self.index(items.len()))
     }
 }
 

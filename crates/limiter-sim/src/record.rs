@@ -13,7 +13,7 @@ use limiter_core::{Error, ErrorKind, Source};
 
 pub(crate) use self::event::Event;
 use crate::{
-    auditor::{Admission, Auditor, Begun, Granted, Work},
+    auditor::{Admission, Auditor, Begun, Granted},
     servers::Executed,
     vocabulary::{Micros, Moment, ProcessId, Subject},
 };
@@ -185,11 +185,6 @@ impl Record {
         }
     }
 
-    /// Notes that permits are refunded, and returns how many of them don't count meanwhile.
-    pub(crate) fn refunds(&mut self, moment: Moment, admission: Admission, permits: u64) -> u64 {
-        self.auditor.refunds(admission, permits, moment)
-    }
-
     /// Notes how many of these permits came back, unless that is not known.
     pub(crate) fn refunded(
         &mut self,
@@ -233,13 +228,6 @@ impl Record {
             }
         }
         self.check_in_flight(moment);
-    }
-
-    /// Notes that a request has entered by the store, and returns the number of its work.
-    pub(crate) fn enters(&mut self, moment: Moment, work: Work) -> u64 {
-        let number = self.auditor.in_flight.begins(work);
-        self.check_in_flight(moment);
-        number
     }
 
     /// Checks how many requests are in flight.

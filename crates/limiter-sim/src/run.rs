@@ -1,6 +1,6 @@
 //! A run from its first fault to its report.
 
-use std::{cmp::Reverse, collections::BTreeMap, fmt, mem, sync::atomic::Ordering::Relaxed};
+use std::{collections::BTreeMap, fmt, mem, sync::atomic::Ordering::Relaxed};
 
 use limiter_core::Error;
 
@@ -49,7 +49,7 @@ pub fn run(settings: &Settings) -> Report {
 
 impl World {
     fn run(mut self) -> Result<Report, Error> {
-        while let Some((Reverse((time, _)), step)) = self.agenda.pop() {
+        while let Some(((time, _), step)) = self.agenda.pop_first() {
             self.executor.run_until(time);
             if self.is_violated() {
                 break;

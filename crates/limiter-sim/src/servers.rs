@@ -128,6 +128,12 @@ impl Servers {
         Some((redis, self.states.get_mut(node)?))
     }
 
+    fn at(&mut self, node: usize, change: impl FnOnce(&mut Redis, &mut State)) {
+        if let Some((redis, state)) = self.pair(node) {
+            change(redis, state);
+        }
+    }
+
     /// Executes a call of a process, which follows `ASKING` or not, unless the server refuses to.
     pub(crate) fn execute(
         &mut self,
@@ -183,9 +189,7 @@ impl Servers {
     }
 
     pub(crate) fn has_trouble(&mut self, node: usize, trouble: Trouble, until: Micros) {
-        if let Some((_, state)) = self.pair(node) {
-            state.trouble = Some((trouble, until));
-        }
+        self.at(node, |_, state| state.trouble = Some((trouble, until)));
     }
 
     /// Executes all calls, and answers all processes.
@@ -199,40 +203,30 @@ impl Servers {
     pub(crate) fn restart(&mut self, node: usize, now: Micros) {
         self.flush_scripts(node, now);
         let unix = self.clock.unix_micros(now);
-        if let Some((redis, _)) = self.pair(node) {
-            redis.execute(&["FLUSHALL"], unix);
-        }
+        self.at(node, |redis, _| drop(redis.execute(&["FLUSHALL"], unix)));
     }
 
     /// Loses all scripts of a node.
     pub(crate) fn flush_scripts(&mut self, node: usize, now: Micros) {
         let unix = self.clock.unix_micros(now);
-        if let Some((redis, _)) = self.pair(node) {
-            redis.execute(&["SCRIPT", "FLUSH"], unix);
-        }
+        self.at(node, |redis, _| drop(redis.execute(&["SCRIPT", "FLUSH"], unix)));
     }
 
     /// Brings all replicas up to date.
     pub(crate) fn replicate(&mut self) {
         for node in 0..self.len() {
-            if let Some((redis, state)) = self.pair(node) {
-                state.replica = redis.clone();
-            }
+            self.at(node, |redis, state| state.replica = redis.clone());
         }
     }
 
     /// Lets the replica of a node answer a process for a time, and execute its calls.
     pub(crate) fn answers_stale(&mut self, node: usize, process: ProcessId, until: Micros) {
-        if let Some((_, state)) = self.pair(node) {
-            state.stale = Some((state.replica.clone(), process, until));
-        }
+        self.at(node, |_, state| state.stale = Some((state.replica.clone(), process, until)));
     }
 
     /// Puts the replica in the place of a node.
     pub(crate) fn fail_over(&mut self, node: usize) {
-        if let Some((redis, state)) = self.pair(node) {
-            *redis = state.replica.clone();
-        }
+        self.at(node, |redis, state| *redis = state.replica.clone());
     }
 
     /// Begins to move the slot of a key to another node. Returns `false` without a cluster.

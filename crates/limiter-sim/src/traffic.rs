@@ -6,9 +6,9 @@ mod lists;
 
 use std::sync::Arc;
 
-use self::{caller::Caller, holder::Holder};
+use self::holder::Holder;
 pub(crate) use self::{
-    caller::ask,
+    caller::Caller,
     holder::{AtWork, enter},
 };
 use crate::{executor::Executor, processes::Member, random::Random};

@@ -1,6 +1,6 @@
 //! All that is simulated: what is to happen next, and the faults of processes, their network and the servers.
 
-use std::{cmp::Reverse, collections::BinaryHeap, mem, sync::Arc};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 use limiter_core::Error;
 use limiter_double::Refusal;
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// What happens at a time.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// A fault, and the plan of the next one.
     NextFault,
@@ -59,8 +59,8 @@ pub(crate) struct World {
     pub(crate) random: Random,
     wrong: Option<Wrong>,
     faults_until: Micros,
-    /// What is to happen, the next step first.
-    pub(crate) agenda: BinaryHeap<(Reverse<(Micros, u64)>, Step)>,
+    /// What is to happen, by its time and then in the order in which it was planned.
+    pub(crate) agenda: BTreeMap<(Micros, u64), Step>,
     planned: u64,
     /// Whether the slot of a key moves, which is one at a time.
     is_moving: bool,
@@ -87,13 +87,13 @@ impl World {
             random,
             wrong: settings.wrong,
             faults_until: settings.faults_for,
-            agenda: BinaryHeap::new(),
+            agenda: BTreeMap::new(),
             planned: 0,
             is_moving: false,
             stepped_back: 0,
         };
         (0..number as usize).try_for_each(|place| world.start(place))?;
-        world.network.with_faults(|faults| faults.set(true));
+        world.network.with_faults(|faults| faults.are_on = true);
         world.plan(0, Step::Replicate);
         world.plan(0, Step::NextFault);
         world.plan(settings.faults_for, Step::LastFault);
@@ -104,7 +104,7 @@ impl World {
     fn plan(&mut self, after: Micros, step: Step) {
         self.planned += 1;
         let time = self.executor.now().saturating_add(after);
-        self.agenda.push((Reverse((time, self.planned)), step));
+        self.agenda.insert((time, self.planned), step);
     }
 
     fn start(&mut self, place: usize) -> Result<(), Error> {
@@ -132,7 +132,7 @@ impl World {
                 self.is_moving &= !is_last;
                 self.network.with_servers(|servers| servers.move_key(&key, is_last));
             }
-            Step::LastFault => self.network.with_faults(|faults| faults.set(false)),
+            Step::LastFault => self.network.with_faults(|faults| faults.are_on = false),
             Step::NextFault | Step::Fault(_) | Step::Replicate if is_over => {}
             Step::NextFault => {
                 let (fault, gap) = self.network.with_faults(Faults::next);
@@ -145,7 +145,7 @@ impl World {
                 // Each fault draws from numbers of its own, so that the others stay the same without it.
                 let random = self.random.fork();
                 let others = mem::replace(&mut self.random, random);
-                if !self.network.with_faults(|faults| faults.are_without(fault)) {
+                if !self.network.with_faults(|faults| faults.without.contains(&fault)) {
                     self.happens(fault)?;
                 }
                 self.random = others;
@@ -161,7 +161,7 @@ impl World {
 
     fn happens(&mut self, fault: Fault) -> Result<(), Error> {
         let now = self.executor.now();
-        let node = self.any_node();
+        let node = self.random.index(self.network.nodes());
         let time = self.random.between(10_000, 1_500_000);
         let until = now + time;
         let network = self.network.clone();
@@ -188,22 +188,19 @@ impl World {
                 network.slow_down(node, by, until);
             }
             Fault::ErrorReplies => {
-                let refusal = self.random.pick(&Trouble::REFUSALS).copied();
-                refusal.map(Trouble::Refuses).into_iter().for_each(has_trouble);
+                let refusal = self.random.pick(&Trouble::REFUSALS).into_iter();
+                refusal.for_each(|it| has_trouble(Trouble::Refuses(*it)));
             }
             Fault::MemoryFull => has_trouble(Trouble::Full),
             Fault::CommandDenied => {
-                let command = self.random.pick(&Trouble::COMMANDS).copied();
-                command.map(Trouble::Denies).into_iter().for_each(has_trouble);
+                let command = self.random.pick(&Trouble::COMMANDS).into_iter();
+                command.for_each(|it| has_trouble(Trouble::Denies(it)));
             }
             Fault::ScriptsFlushed => {
                 network.with_servers(|servers| servers.flush_scripts(node, now));
             }
-            Fault::SlotMoved => {
-                if !self.moves(time) {
-                    return Ok(());
-                }
-            }
+            Fault::SlotMoved if self.moves(time) => {}
+            Fault::SlotMoved => return Ok(()),
             Fault::Restarted => {
                 network.with_servers(|servers| servers.restart(node, now));
                 has_trouble(Trouble::Refuses(Refusal::Loading));
@@ -260,7 +257,8 @@ impl World {
 
     /// Kills a process, and returns its place.
     fn kill(&mut self, process: ProcessId) -> Option<usize> {
-        if let Some(message) = self.processes.lost_otherwise(process) {
+        let killed = self.processes.members().find(|member| member.process == process);
+        if let Some(message) = killed.and_then(|member| member.lost_otherwise()) {
             self.violated(None, &message);
         }
         self.processes.kill(process)
@@ -305,10 +303,6 @@ impl World {
             self.start(place)?;
         }
         Ok(())
-    }
-
-    fn any_node(&mut self) -> usize {
-        usize::try_from(self.random.below(self.network.nodes() as u64)).unwrap_or(0)
     }
 
     /// Ends the faults, and lets all processes run.

@@ -2,8 +2,6 @@
 
 use limiter_redis::scripts;
 
-use crate::fault::Fault;
-
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
@@ -97,12 +95,6 @@ impl Wrong {
         let [command, text, ..] = words.as_mut_slice() else { return None };
         (*command, *text) = (b"EVAL".to_vec(), line.text().into_bytes());
         Some(words)
-    }
-
-    /// Returns the faults without which it is found sooner.
-    #[must_use]
-    pub fn best_without(self) -> Vec<Fault> {
-        Fault::all().filter(|fault| fault.suspends_judgement()).collect()
     }
 }
 

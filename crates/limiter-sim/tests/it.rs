@@ -61,7 +61,6 @@ fn unknown_options_are_quoted() {
         (&["--sed", "1"][..], "unknown option \"--sed\""),
         (&["--seed", "x"], "invalid --seed \"x\"; use a number"),
         (&["--seed"], "--seed needs a value"),
-        (&["--minutes", "1", "--count", "1"], "--minutes and --count exclude each other"),
         (&["--without", "x"], "unknown fault \"x\"; use request-lost, "),
         (&["--seeds", "absent.txt"], "can't read absent.txt"),
         (&["--wrong", "x"], "unknown variant \"x\"; use all, refunds-what-has-drained"),

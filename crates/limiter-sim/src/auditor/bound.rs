@@ -9,15 +9,9 @@ use crate::vocabulary::{Micros, micros};
 pub(crate) enum Bound {
     /// A burst, and what the rate gives in the stretch.
     Rate { burst: u64, permits: u64, window: Micros },
-    /// So many in a stretch that is shorter than the window, and of slots that are paced at most the ceiling of each.
-    Window { most: u64, window: Micros, pace: Option<Pace> },
-}
-
-/// Slots that admit so many permits each.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    slot: Micros,
-    ceiling: u64,
+    /// So many in a stretch that is shorter than the window. `pace` is the length of paced slots, and the most permits of
+    /// each.
+    Window { most: u64, window: Micros, pace: Option<(Micros, u64)> },
 }
 
 /// Moments are rounded to microseconds twice, so a stretch may be two of them longer than it seems.
@@ -39,7 +33,7 @@ impl Bound {
             Algorithm::SubWindows(slots) => {
                 let number = u64::from(slots.number());
                 let (slot, ceiling) = (window.div_ceil(number), permits.div_ceil(number));
-                let pace = slots.is_paced().then_some(Pace { slot, ceiling });
+                let pace = slots.is_paced().then_some((slot, ceiling));
                 let beside = if slots.is_paced() { ceiling } else { permits };
                 (permits + if slots.is_loose() { beside } else { 0 }, pace)
             }
@@ -64,8 +58,8 @@ impl Bound {
                 Some(burst + longest * permits / window)
             }
             Self::Window { most, window, pace } if longest < window => {
-                let paced = |pace: Pace| (longest / pace.slot + 2) * pace.ceiling;
-                Some(most.min(pace.map_or(u64::MAX, paced)))
+                let paced = pace.map(|(slot, ceiling)| (longest / slot + 2) * ceiling);
+                Some(most.min(paced.unwrap_or(u64::MAX)))
             }
             _ => None,
         }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fmt,
     future::Future,
     mem,
     pin::Pin,
@@ -18,7 +17,7 @@ use crate::{sync::lock, vocabulary::ProcessId};
 pub(super) type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The tasks that were woken, in this order.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Ready(Mutex<VecDeque<u64>>);
 
 impl Ready {
@@ -32,7 +31,6 @@ impl Ready {
 }
 
 /// Wakes a task. A task that is woken again before it runs, runs once.
-#[derive(Debug)]
 pub(super) struct TaskWaker {
     task: u64,
     is_woken: AtomicBool,
@@ -52,7 +50,6 @@ impl Wake for TaskWaker {
 }
 
 /// All tasks that have not ended.
-#[derive(Debug)]
 pub(super) struct Tasks {
     tasks: BTreeMap<u64, Task>,
     /// The processes that were not killed.
@@ -69,7 +66,7 @@ struct Task {
     waker: Arc<TaskWaker>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Process {
     is_stopped: bool,
     /// Tasks that were woken while the process was stopped.
@@ -152,11 +149,5 @@ impl Tasks {
         if let Some(process) = self.processes.get_mut(&task.process) {
             process.tasks -= 1;
         }
-    }
-}
-
-impl fmt::Debug for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").field("process", &self.process).finish_non_exhaustive()
     }
 }

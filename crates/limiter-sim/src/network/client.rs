@@ -73,7 +73,7 @@ struct Forgotten<'a>(&'a Network, u64);
 
 impl Drop for Forgotten<'_> {
     fn drop(&mut self) {
-        self.0.forget(self.1);
+        lock(&self.0.0.state).under_way.remove(&self.1);
     }
 }
 

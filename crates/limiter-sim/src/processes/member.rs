@@ -66,14 +66,9 @@ impl Member {
         }
     }
 
-    pub(crate) fn pick_limiter(&self, random: &mut Random) -> usize {
-        usize::try_from(random.below(self.limiters.rates.len() as u64)).unwrap_or(0)
-    }
-
     /// Picks a key of a limiter, by the tier in use or, now and then, by another one.
     pub(crate) fn pick(&self, limiter: usize, random: &mut Random) -> Target {
-        let key = usize::try_from(random.below(KEYS.len() as u64)).unwrap_or(0);
-        let other = usize::try_from(random.below(TIERS as u64)).unwrap_or(0);
+        let (key, other) = (random.index(KEYS.len()), random.index(TIERS));
         let used = self.tiers.get(limiter).map_or(0, |tier| tier.load(Relaxed));
         let tier = if self.network.happens(Fault::TierChanged) { other } else { used };
         Target { subject: Subject { limiter, key }, tier }

@@ -13,14 +13,14 @@ use crate::{
     processes::{Member, Target},
     random::Random,
     record::{End, Operation, Question, Record},
-    vocabulary::{Micros, Moment, micros},
+    vocabulary::{Micros, micros},
 };
 
 /// A caller, which makes one operation after the other.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(super) member: Arc<Member>,
-    pub(super) random: Random,
+    pub(crate) random: Random,
     /// What it may refund.
     receipts: Vec<Kept>,
 }
@@ -40,7 +40,7 @@ const MAX_RECEIPTS: usize = 8;
 const MOST_WORK: u64 = 20;
 
 impl Caller {
-    pub(super) fn new(member: &Arc<Member>, random: Random) -> Self {
+    pub(crate) fn new(member: &Arc<Member>, random: Random) -> Self {
         Self { member: Arc::clone(member), random, receipts: Vec::new() }
     }
 
@@ -50,7 +50,7 @@ impl Caller {
             let quiet = self.member.fleet.quiet_for(self.member.now());
             let pause = self.random.below(self.member.fleet.longest_pause);
             self.member.sleep(quiet + pause).await;
-            let limiter = self.member.pick_limiter(&mut self.random);
+            let limiter = self.random.index(self.member.limiters.rates.len());
             // Leases are for keys that are checked often.
             let leases = self.member.fleet.leases(limiter);
             for _ in 0..if leases { self.random.between(1, 16) } else { 1 } {
@@ -68,32 +68,27 @@ impl Caller {
     async fn operate(&mut self, limiter: usize) {
         let target = self.member.pick(limiter, &mut self.random);
         if self.member.network.happens(Fault::KeyReset) {
-            let reset = |it: &dyn WaitingLimiter, key: &Key<'_>| it.reset(key);
-            return self.ask_and_end(target, "reset", reset).await;
+            return self.ask_and_end(target, "reset", |it, key| it.reset(key)).await;
         }
         let (cost, within) = (self.cost(), Duration::from_micros(self.random.below(1_500_000)));
         match self.random.below(100) {
             0..67 => drop(self.check(target, cost).await),
             67..74 => {
-                let reserve =
-                    |it: &dyn WaitingLimiter, key: &Key<'_>| it.reserve(key, cost, within);
-                self.reserve(target, ("reserve", cost), reserve).await;
+                self.reserve(target, ("reserve", cost), |it, key| it.reserve(key, cost, within))
+                    .await;
             }
             74..79 => {
                 let most = if self.member.fleet.leases(limiter) { 100 } else { 10 };
                 let most = Cost::new(self.random.between(1, most)).unwrap_or(Cost::ONE);
-                let take = |it: &dyn WaitingLimiter, key: &Key<'_>| it.take_up_to(key, most);
-                self.reserve(target, ("take up to", most), take).await;
+                self.reserve(target, ("take up to", most), |it, key| it.take_up_to(key, most))
+                    .await;
             }
             79..83 => {
-                let acquire =
-                    |it: &dyn WaitingLimiter, key: &Key<'_>| it.acquire(key, cost, Some(within));
-                self.reserve(target, ("acquire", cost), acquire).await;
+                let within = Some(within);
+                self.reserve(target, ("acquire", cost), |it, key| it.acquire(key, cost, within))
+                    .await;
             }
-            83..86 => {
-                let peek = |it: &dyn WaitingLimiter, key: &Key<'_>| it.peek(key);
-                self.ask_and_end(target, "peek", peek).await;
-            }
+            83..86 => self.ask_and_end(target, "peek", |it, key| it.peek(key)).await,
             86..90 if self.member.fleet.charges => self.work(target).await,
             86..90 => drop(self.check(target, cost).await),
             90..94 => self.decide(target, cost).await,
@@ -106,24 +101,21 @@ impl Caller {
         Cost::new(cost).unwrap_or(Cost::ONE)
     }
 
-    async fn check(&mut self, target: Target, cost: Cost) -> bool {
-        let check = |it: &dyn WaitingLimiter, key: &Key<'_>| it.check_n(key, cost);
-        let Some((operation, decision)) = self.ask(target, ("check", cost.get()), check).await
-        else {
-            return false;
-        };
+    /// Checks a key, and returns the decision unless the check failed or the caller has left.
+    pub(crate) async fn check(&mut self, target: Target, cost: Cost) -> Option<Decision> {
+        let asked = self.ask(target, ("check", cost.get()), |it, key| it.check_n(key, cost));
+        let (operation, decision) = asked.await?;
         self.decided(&operation, decision, cost.get(), 0);
-        decision.is_admitted()
+        Some(decision)
     }
 
     /// Checks one permit, works, and charges the others.
     async fn work(&mut self, target: Target) {
-        if self.check(target, Cost::ONE).await {
+        if self.check(target, Cost::ONE).await.is_some_and(|it| it.is_admitted()) {
             let work = self.random.below(30_000);
             self.member.sleep(work).await;
             let cost = Cost::new(self.random.between(1, MOST_WORK)).unwrap_or(Cost::ONE);
-            let charge = |it: &dyn WaitingLimiter, key: &Key<'_>| it.charge(key, cost);
-            self.reserve(target, ("charge", cost), charge).await;
+            self.reserve(target, ("charge", cost), |it, key| it.charge(key, cost)).await;
         }
     }
 
@@ -156,7 +148,7 @@ impl Caller {
 
     /// Refunds one of the receipts, or a part of it.
     async fn refund(&mut self) {
-        let index = usize::try_from(self.random.below(self.receipts.len() as u64)).unwrap_or(0);
+        let index = self.random.index(self.receipts.len());
         if index >= self.receipts.len() {
             return;
         }
@@ -167,7 +159,7 @@ impl Caller {
         let Some(handle) = self.member.handle(target) else { return };
         let operation = begin(&self.member, target, ("refund", permits));
         let less = admission.map(|it| {
-            let refunds = |record: &mut Record, moment| record.refunds(moment, it, permits);
+            let refunds = |record: &mut Record, moment| record.auditor.refunds(it, permits, moment);
             (it, self.member.with_record(refunds))
         });
         let answer = self.wait(handle.refund(receipt)).await;
@@ -222,8 +214,13 @@ impl Caller {
         permits: u64,
         delay: Micros,
     ) -> Option<Admission> {
+        let permits = decision.is_admitted().then_some(permits);
+        let is_charged = decision.source() == Source::State && permits.is_some_and(|it| it > 0);
         self.member.with_record(|record, moment| {
-            decide(record, moment, operation, decision, permits, delay)
+            let decided = (decision.source(), permits);
+            let admission = record.decides(moment, operation, decided, delay);
+            record.ends(moment, operation, End::Answered { is_charged });
+            admission
         })
     }
 
@@ -251,37 +248,4 @@ pub(super) fn begin(
     let is_direct = operation != "decide" && !member.fleet.leases(subject.limiter);
     let question = Question { operation, permits, tier, is_direct };
     member.with_record(|record, moment| record.asks(moment, (member.process, subject), question))
-}
-
-/// Notes a decision on permits that count after a delay, and that its operation has ended.
-fn decide(
-    record: &mut Record,
-    moment: Moment,
-    operation: &Operation,
-    decision: Decision,
-    permits: u64,
-    delay: Micros,
-) -> Option<Admission> {
-    let permits = decision.is_admitted().then_some(permits);
-    let admission = record.decides(moment, operation, (decision.source(), permits), delay);
-    let is_charged = decision.source() == Source::State && permits.is_some_and(|it| it > 0);
-    record.ends(moment, operation, End::Answered { is_charged });
-    admission
-}
-
-/// Checks a key in the end, and returns whether it was admitted, and how long to wait for the next check.
-pub(crate) async fn ask(member: &Member, target: Target) -> Result<(bool, Micros), Error> {
-    let Some(handle) = member.handle(target) else { return Ok((false, Micros::MAX)) };
-    let operation = begin(member, target, ("check", 1));
-    let answer = handle.check(&target.key()).await;
-    member.with_record(|record, moment| match answer {
-        Ok(decision) => {
-            decide(record, moment, &operation, decision, 1, 0);
-            Ok((decision.is_admitted(), decision.retry_after().map_or(0, micros)))
-        }
-        Err(error) => {
-            record.ends(moment, &operation, End::Failed(&error));
-            Err(error)
-        }
-    })
 }

@@ -27,8 +27,8 @@ pub(super) struct Holder {
 pub(crate) struct AtWork {
     member: Arc<Member>,
     subject: Subject,
-    /// Its number, unless it entered by the process's share.
-    number: Option<u64>,
+    /// Its number if the store counts it: not if it entered by the process's share.
+    pub(crate) number: Option<u64>,
     permit: Option<InFlightPermit>,
     is_lost: bool,
 }
@@ -41,11 +41,10 @@ impl Holder {
             let quiet = fleet.quiet_for(self.member.now());
             let pause = self.random.below(fleet.longest_pause + 5_000);
             self.member.sleep(quiet + pause).await;
-            let number = usize::try_from(self.random.below(fleet.holding.len() as u64));
-            let Some(holding) = fleet.holding.get(number.unwrap_or(0)).copied() else { return };
-            let limiter = fleet.limiters() + number.unwrap_or(0);
-            let key = usize::try_from(self.random.below(KEYS.len() as u64)).unwrap_or(0);
-            let subject = Subject { limiter, key };
+            let number = self.random.index(fleet.holding.len());
+            let Some(holding) = fleet.holding.get(number) else { return };
+            let key = self.random.index(KEYS.len());
+            let subject = Subject { limiter: fleet.limiters() + number, key };
             let limiter = self.member.in_flight(subject);
             if self.member.is_over() {
                 break;
@@ -120,8 +119,13 @@ pub(crate) async fn enter(
     }
     note(Event::Admitted { permits: 1, source, delay: 0 });
     let work = Work { process: member.process, subject, limit, asked };
-    let number = (source == Source::State)
-        .then(|| member.with_record(|record, moment| record.enters(moment, work)));
+    let number = (source == Source::State).then(|| {
+        member.with_record(|record, moment| {
+            let number = record.auditor.in_flight.begins(work);
+            record.check_in_flight(moment);
+            number
+        })
+    });
     let (member, permit) = (Arc::clone(member), entry.into_permit());
     Some(AtWork { member, subject, number, permit, is_lost: false })
 }
@@ -130,11 +134,6 @@ impl AtWork {
     /// Returns whether its permit is lost.
     pub(crate) fn permit_is_lost(&self) -> bool {
         self.permit.as_ref().is_some_and(InFlightPermit::is_lost)
-    }
-
-    /// Returns whether the store counts it.
-    pub(crate) const fn is_counted(&self) -> bool {
-        self.number.is_some()
     }
 
     /// Notes that the holder knows that its permit is lost, so that its work counts no more.

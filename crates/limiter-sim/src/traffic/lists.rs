@@ -13,7 +13,7 @@ impl Caller {
     pub(super) async fn decide(&mut self, first: Target, cost: Cost) {
         let mut parts = vec![first];
         for _ in 0..2 {
-            let limiter = self.member.pick_limiter(&mut self.random);
+            let limiter = self.random.index(self.member.limiters.rates.len());
             let next = self.member.pick(limiter, &mut self.random);
             if parts.iter().all(|part| part.subject != next.subject) {
                 parts.push(next);

@@ -1,43 +1,30 @@
 //! Variants of the world that have to be found.
 
-use std::{
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
-    thread,
-};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use limiter_sim::{Settings, run};
+use limiter_sim::{Fault, Settings, Wrong, run};
 
-use super::{
-    options::{Options, Variant},
-    runs::processors,
-};
+use super::{options::Options, runs::on_all_processors};
 
 /// How many seeds a variant gets.
 const MOST_SEEDS: u64 = 1_000;
 
-/// Runs each variant until it is found, on all processors. Returns whether all were.
-pub(super) fn find(variants: &[Variant], options: &Options) -> bool {
-    let (next, found_all) = (AtomicUsize::new(0), AtomicBool::new(true));
-    thread::scope(|scope| {
-        for _ in 0..processors().min(variants.len()) {
-            scope.spawn(|| {
-                while let Some(variant) = variants.get(next.fetch_add(1, Relaxed)) {
-                    if !is_found(variant, options.seed.is_some()) {
-                        found_all.store(false, Relaxed);
-                    }
-                }
-            });
-        }
+/// Runs each variant until it is found. Returns whether all were.
+pub(super) fn find(variants: &[Wrong], options: &Options) -> bool {
+    let found_all = AtomicBool::new(true);
+    on_all_processors(variants, |variant| {
+        found_all.fetch_and(is_found(*variant, options), Relaxed);
     });
     found_all.into_inner()
 }
 
-/// Runs a variant until it is found. Returns whether it was, and prints by which seed and with which events if asked.
-fn is_found(Variant { name, settings }: &Variant, with_events: bool) -> bool {
-    let first = settings.seed;
-    let mut seeds = first..first + MOST_SEEDS;
-    let report = seeds.find_map(|seed| {
-        let report = run(&Settings { seed, ..settings.clone() });
+/// Runs a variant until it is found. Returns whether it was, and prints by which seed, with the events of a given seed.
+fn is_found(wrong: Wrong, options: &Options) -> bool {
+    let (name, first) = (wrong.name(), options.seed.unwrap_or(1));
+    let report = (first..first + MOST_SEEDS).find_map(|seed| {
+        let mut settings = Settings { wrong: Some(wrong), ..options.settings(seed) };
+        settings.without.extend(Fault::all().filter(|fault| fault.suspends_judgement()));
+        let report = run(&settings);
         (!report.violations.is_empty()).then_some(report)
     });
     let Some(report) = report else {
@@ -47,7 +34,7 @@ fn is_found(Variant { name, settings }: &Variant, with_events: bool) -> bool {
     let seeds = report.seed - first + 1;
     let message = report.violations.first().map_or("", |it| it.message.as_str());
     println!("{name}: found within {seeds} seeds: {message}");
-    if with_events {
+    if options.seed.is_some() {
         print!("{report}");
     }
     true

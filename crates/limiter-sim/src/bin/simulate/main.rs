@@ -9,13 +9,13 @@ mod total;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use limiter_sim::{run, shortest};
+use limiter_sim::{Report, run, shortest};
 
 use self::options::{Options, What};
 
 fn main() -> Result<ExitCode> {
     let options = Options::read(std::env::args().skip(1))?;
-    let is_right = match options.what()? {
+    let is_right = match options.what() {
         What::Variants(variants) => find::find(&variants, &options),
         What::Seed(seed) => run_one(seed, &options),
         What::Seeds(seeds) => runs::run_all(&seeds, &options),
@@ -27,10 +27,7 @@ fn main() -> Result<ExitCode> {
 fn run_one(seed: u64, options: &Options) -> bool {
     let settings = options.settings(seed);
     let report = run(&settings);
-    print!("{report}");
-    for (fault, count) in &report.faults {
-        println!("{count:>9}  {fault}");
-    }
+    print(&report);
     if let Some(shortest) = shortest(&settings) {
         print_shortest(seed, &shortest);
     }
@@ -40,8 +37,12 @@ fn run_one(seed: u64, options: &Options) -> bool {
 /// Prints how to repeat the shortest run of a seed that fails, and what it shows.
 fn print_shortest(seed: u64, shortest: &limiter_sim::Shortest) {
     println!("seed {seed} fails; shortest: {}", shortest.options());
-    let faults = shortest.report.faults.iter().map(|(fault, count)| format!("{fault} ({count})"));
-    let faults: Vec<String> = faults.collect();
-    println!("faults: {}", if faults.is_empty() { "none".to_owned() } else { faults.join(", ") });
-    print!("{}", shortest.report);
+    print(&shortest.report);
+}
+
+fn print(report: &Report) {
+    print!("{report}");
+    for (fault, count) in &report.faults {
+        println!("{count:>9}  {fault}");
+    }
 }

@@ -2,14 +2,17 @@
 
 use std::{
     num::NonZeroUsize,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use limiter_sim::{run, shortest};
 
-use super::{options::Options, print_shortest, seeds::Seeds, total::Total};
+use super::{options::Options, print_shortest, total::Total};
 
 /// How often the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -18,9 +21,9 @@ const PROGRESS: Duration = Duration::from_secs(10);
 const SHORTENED: usize = 3;
 
 /// Runs all seeds. Returns whether there was no violation.
-pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
+pub(super) fn run_all(seeds: &[u64], options: &Options) -> bool {
     let progress = Mutex::new((Total::default(), Instant::now()));
-    let run_one = |seed: u64| {
+    on_all_processors(seeds, |&seed| {
         let _named = NamesPanic(seed);
         let report = run(&options.settings(seed));
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,11 +36,6 @@ pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
         if printed.elapsed() > PROGRESS {
             *printed = Instant::now();
             eprintln!("seed {seed}: {}", total.line());
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..processors() {
-            scope.spawn(|| std::iter::from_fn(|| seeds.next()).for_each(run_one));
         }
     });
     let (total, _) = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -54,9 +52,19 @@ pub(super) fn run_all(seeds: &Seeds, options: &Options) -> bool {
     total.failed.is_empty()
 }
 
-/// Returns how many threads run at a time.
-pub(super) fn processors() -> usize {
-    thread::available_parallelism().map_or(1, NonZeroUsize::get)
+/// Does the work of each item, with a thread for each processor.
+pub(super) fn on_all_processors<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    thread::scope(|scope| {
+        for _ in 0..threads.min(items.len()) {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Relaxed)) {
+                    work(item);
+                }
+            });
+        }
+    });
 }
 
 /// Names the seed of a run that panics.
