@@ -1,275 +1,197 @@
 //! What every limiter returns, row by row.
+//!
+//! A file of `conformance/` has a paragraph for each case: its name and its policy, whose limits are separated by semicolons,
+//! then a row for each request and all that is returned:
+//!
+//! ```text
+//! a_peek_charges_nothing: 2/2s
+//!            0 peek                    -> 2 left, fresh
+//!            0 check 1                 -> yes, 1 left, fresh in 1s
+//! ```
+//!
+//! A row begins with the time of the request in milliseconds, and a key in quotes unless it is `"a"`. A reservation is
+//! `within` milliseconds. A refund names the receipt by the number of receipts before it, and how many of its permits to
+//! `keep`. `switch` makes all later requests under another policy. A line that begins with `also` repeats all cases of its file
+//! with that after their policies.
 
-mod charges;
-mod gcra;
-mod operations;
-mod several;
-mod spans;
-mod windows;
+use std::{iter, time::Duration};
 
-use std::time::Duration;
+use limiter_core::{Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage};
 
-use limiter_core::{
-    Algorithm, Cost, Decision, Policy, Quota, Receipt, Reservation, Timestamp, Usage,
-};
+use crate::subject::Subject;
 
-use crate::subject::{Operations, Subject};
+/// The rows of GCRA.
+pub const GCRA: &str = include_str!("conformance/gcra.txt");
 
-/// A policy, and requests in their order.
-struct Case {
-    name: &'static str,
-    policy: fn() -> Policy,
-    rows: &'static [Row],
-}
+/// The rows of the algorithms with windows.
+pub const WINDOWS: &str = include_str!("conformance/windows.txt");
 
-/// One request and all that it returns. Times are in milliseconds.
-#[derive(Clone, Copy)]
-struct Row {
-    at: u64,
-    key: &'static str,
-    ask: Ask,
-    want: Want,
-}
+/// The rows of several limits at once.
+pub const SEVERAL: &str = include_str!("conformance/several.txt");
 
-#[derive(Clone, Copy)]
-enum Ask {
-    Check(u64),
-    Peek,
-    /// The cost, and within how long.
-    Reserve(u64, u64),
-    /// As many as fit, at most so many.
-    TakeUpTo(u64),
-    /// The cost in any case.
-    Charge(u64),
-    /// The index of the reservation, and how much of it is kept.
-    Refund(usize, u64),
-    Reset,
-    /// Makes all later requests under another policy.
-    Switch(fn() -> Policy),
-}
+/// The rows of all operations but checks and charges.
+pub const OPERATIONS: &str = include_str!("conformance/operations.txt");
 
-#[derive(Clone, Copy)]
-enum Want {
-    Admitted {
-        remaining: u64,
-        reset: u64,
-    },
-    Refused {
-        remaining: u64,
-        retry: Option<u64>,
-        reset: u64,
-    },
-    Usage {
-        remaining: u64,
-        reset: u64,
-    },
-    Delay(Option<u64>),
-    /// An admission of so many permits.
-    Took {
-        permits: u64,
-        remaining: u64,
-        reset: u64,
-    },
-    /// How many permits were returned.
-    Back(u64),
-    Nothing,
-    /// A decision of the limit with this index.
-    By(u8, &'static Want),
-}
+/// The rows of charges.
+pub const CHARGES: &str = include_str!("conformance/charges.txt");
 
-const fn row(at: u64, ask: Ask, want: Want) -> Row {
-    Row { at, key: "a", ask, want }
-}
+/// The rows of policies in turn on one key, of limiters whose states belong to a span.
+pub const SPANS: &str = include_str!("conformance/spans.txt");
 
-const fn yes(at: u64, cost: u64, remaining: u64, reset: u64) -> Row {
-    row(at, Ask::Check(cost), Want::Admitted { remaining, reset })
-}
+/// Those rows whose increments memory rounds up, to a quarter of a nanosecond.
+pub const BY_QUARTER_NANOS: &str = include_str!("conformance/by_quarter_nanos.txt");
 
-const fn no(at: u64, cost: u64, remaining: u64, retry: u64, reset: u64) -> Row {
-    row(at, Ask::Check(cost), Want::Refused { remaining, retry: Some(retry), reset })
-}
+/// Those rows whose increments Redis rounds up, to a microsecond.
+pub const BY_MICROS: &str = include_str!("conformance/by_micros.txt");
 
-const fn never(at: u64, cost: u64, remaining: u64, reset: u64) -> Row {
-    row(at, Ask::Check(cost), Want::Refused { remaining, retry: None, reset })
-}
-
-const fn of(key: &'static str, row: Row) -> Row {
-    Row { key, ..row }
-}
-
-/// Runs the rows of GCRA on limiters that `make` makes for their policies.
+/// Runs the rows of `files` on limiters that `make` makes for their policies.
 ///
 /// # Panics
 ///
-/// Like all others here, at the first row that returns something else.
-pub fn gcra<S: Subject>(mut make: impl FnMut(Policy) -> S) {
-    checks(gcra::ROWS, &mut make);
-    // A queue that nothing is reserved in is GCRA.
-    checks(gcra::ROWS, |policy| {
-        let limit = policy.limits().first().expect("a policy has a limit");
-        make(policy_of(Algorithm::LeakyQueue { depth: 1 }, *limit.quota()))
-    });
-}
-
-/// Runs the rows of the algorithms with windows.
-pub fn windows<S: Subject>(make: impl FnMut(Policy) -> S) {
-    checks(windows::ROWS, make);
-}
-
-/// Runs the rows of several limits at once.
-pub fn several<S: Subject>(make: impl FnMut(Policy) -> S) {
-    checks(several::ROWS, make);
-}
-
-/// Runs the rows of all operations but checks.
-pub fn operations<S: Operations>(make: impl FnMut(Policy) -> S) {
-    operate(operations::ROWS.iter().chain(charges::ROWS), make);
-}
-
-/// Runs the rows of policies in turn on one key, of limiters whose states belong to a span.
-pub fn spans<S: Operations>(make: impl FnMut(Policy) -> S) {
-    operate(spans::ROWS, make);
-}
-
-/// Runs those rows whose increments memory rounds up, to a quarter of a nanosecond.
-pub fn spans_by_quarter_nanos<S: Operations>(make: impl FnMut(Policy) -> S) {
-    operate(spans::BY_QUARTER_NANOS, make);
-}
-
-/// Runs those rows whose increments Redis rounds up, to a microsecond.
-pub fn spans_by_micros<S: Operations>(make: impl FnMut(Policy) -> S) {
-    operate(spans::BY_MICROS, make);
-}
-
-fn operate<S: Operations>(
-    cases: impl IntoIterator<Item = &'static Case>,
-    mut make: impl FnMut(Policy) -> S,
-) {
-    for case in cases {
-        let mut subject = make((case.policy)());
-        let mut receipts = Vec::new();
-        for (index, row) in case.rows.iter().enumerate() {
-            row.operate(&mut subject, &mut receipts, &format!("{}, row {index}", case.name));
+/// At the first row that returns something else.
+pub fn run<S: Subject>(files: &[&'static str], mut make: impl FnMut(Policy) -> S) {
+    for file in files {
+        let also = file.lines().find_map(|line| line.strip_prefix("also"));
+        for also in iter::once("").chain(also) {
+            let mut case = None;
+            for line in file.lines().filter(|line| !line.starts_with("also")) {
+                let text = line.trim();
+                if text.is_empty() || text.starts_with('#') {
+                    continue;
+                }
+                match (&mut case, line.starts_with(' ')) {
+                    (Some(case), true) => Case::check(case, text),
+                    _ => case = Some(Case::new(text, also, &mut make)),
+                }
+            }
         }
     }
 }
 
-fn checks<S: Subject>(cases: &[Case], mut make: impl FnMut(Policy) -> S) {
-    for case in cases {
-        let mut subject = make((case.policy)());
-        for (index, row) in case.rows.iter().enumerate() {
-            row.check(&mut subject, &format!("{}, row {index}", case.name));
-        }
-    }
+/// A limiter under the policy of a case, and what it has returned.
+struct Case<S> {
+    name: &'static str,
+    subject: S,
+    receipts: Vec<Option<Receipt>>,
 }
 
-impl Row {
-    fn check(&self, subject: &mut impl Subject, place: &str) {
-        let Ask::Check(cost) = self.ask else {
-            panic!("{place}: not a check");
-        };
-        let decision = subject.decide(self.now(), self.key, Cost::of(cost));
-        self.want.of_decision(&decision, place);
+impl<S: Subject> Case<S> {
+    fn new(text: &'static str, also: &str, make: impl FnOnce(Policy) -> S) -> Self {
+        let (name, policy) = text.split_once(": ").expect("a case has a policy");
+        let subject = make(policy_of(&format!("{policy}{also}")));
+        Self { name, subject, receipts: Vec::new() }
     }
 
-    fn operate(
-        &self,
-        subject: &mut impl Operations,
-        receipts: &mut Vec<Option<Receipt>>,
-        place: &str,
-    ) {
-        let now = self.now();
-        match self.ask {
-            Ask::Check(_) => self.check(subject, place),
-            Ask::Peek => self.want.of_usage(&subject.peek(now, self.key), place),
-            Ask::Reserve(cost, within) => {
-                let within = Duration::from_millis(within);
-                let reservation = subject.reserve(now, self.key, Cost::of(cost), within);
-                let Want::Delay(delay) = self.want else {
-                    panic!("{place}: a reservation has a delay");
+    fn check(&mut self, row: &str) {
+        let (request, expected) = row.split_once(" -> ").unwrap_or((row, ""));
+        let place = format!("{}: {request}", self.name);
+        assert_eq!(self.answer(request), expected, "{place}");
+    }
+
+    fn answer(&mut self, request: &str) -> String {
+        let mut words = request.split_whitespace().peekable();
+        let at = words.next().map(number).unwrap_or_default();
+        let now = Timestamp::from_nanos(at * 1_000_000);
+        let key = words.next_if(|word| word.starts_with('"'));
+        let key = key.map_or("a", |key| key.trim_matches('"'));
+        let words: Vec<_> = words.collect();
+        let subject = &mut self.subject;
+        match *words.as_slice() {
+            ["check", permits] => {
+                let decision = subject.decide(now, key, cost(permits));
+                self.decided("yes", decision)
+            }
+            ["peek"] => usage(&subject.peek(now, key)),
+            ["reserve", permits, "within", within] => {
+                let within = Duration::from_millis(number(within));
+                let reservation = subject.reserve(now, key, cost(permits), within);
+                let answer = match reservation.delay() {
+                    None => "no".to_owned(),
+                    Some(Duration::ZERO) => "now".to_owned(),
+                    Some(delay) => format!("in {delay:?}"),
                 };
-                assert_eq!(reservation.delay(), delay.map(Duration::from_millis), "{place}");
-                receipts.push(reservation.into_receipt());
+                self.receipts.push(reservation.into_receipt());
+                answer
             }
-            Ask::TakeUpTo(most) => {
-                let taken = subject.take_up_to(now, self.key, Cost::of(most));
-                self.took(taken, receipts, place);
+            ["take", most] => {
+                let taken = subject.take_up_to(now, key, cost(most));
+                self.took(taken)
             }
-            Ask::Charge(cost) => {
-                let charged = subject.charge(now, self.key, Cost::of(cost));
-                self.took(charged, receipts, place);
+            ["charge", permits] => {
+                let charged = subject.charge(now, key, cost(permits));
+                self.took(charged)
             }
-            Ask::Refund(index, kept) => {
-                let receipt = receipts.get_mut(index).and_then(Option::take);
-                let receipt = receipt.unwrap_or_else(|| panic!("{place}: no such receipt"));
-                let back = subject.refund(now, receipt.keep(kept));
-                let Want::Back(permits) = self.want else {
-                    panic!("{place}: a refund returns permits");
+            ["refund", receipt, ref keep @ ..] => {
+                let place = number(receipt.trim_start_matches('#'));
+                let place = usize::try_from(place).unwrap_or(usize::MAX);
+                let receipt = self.receipts.get_mut(place).and_then(Option::take);
+                let receipt = receipt.expect("the receipt exists, and was not refunded");
+                let kept = match *keep {
+                    ["keep", kept] => number(kept),
+                    _ => 0,
                 };
-                assert_eq!(back, permits, "{place}");
+                format!("{} back", subject.refund(now, receipt.keep(kept)))
             }
-            Ask::Reset => subject.reset(now, self.key),
-            Ask::Switch(policy) => subject.switch(&policy()),
+            ["reset"] => {
+                subject.reset(now, key);
+                String::new()
+            }
+            ["switch", ref policy @ ..] => {
+                subject.switch(&policy_of(&policy.join(" ")));
+                String::new()
+            }
+            _ => panic!("{request:?} is not a request"),
         }
     }
 
-    fn took(&self, taken: Reservation, receipts: &mut Vec<Option<Receipt>>, place: &str) {
+    fn took(&mut self, taken: Reservation) -> String {
         let decision = taken.decision();
-        if let Want::Took { permits, remaining, reset } = self.want {
-            assert_eq!(taken.permits(), permits, "{place}");
-            assert_eq!(taken.delay(), Some(Duration::ZERO), "{place}");
-            Want::Admitted { remaining, reset }.of_decision(&decision, place);
-        } else {
-            assert_eq!((taken.permits(), taken.delay()), (0, None), "{place}");
-            self.want.of_decision(&decision, place);
-        }
-        receipts.push(taken.into_receipt());
+        let delay = decision.is_admitted().then_some(Duration::ZERO);
+        assert_eq!(taken.delay(), delay, "{}: {taken:?}", self.name);
+        assert!(decision.is_admitted() || taken.permits() == 0, "{}: {taken:?}", self.name);
+        let took = format!("took {}", taken.permits());
+        self.receipts.push(taken.into_receipt());
+        self.decided(&took, decision)
     }
 
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.at * 1_000_000)
-    }
-}
-
-impl Want {
-    fn of_decision(&self, decision: &Decision, place: &str) {
-        match *self {
-            Self::Admitted { remaining, reset } => {
-                assert!(decision.is_admitted(), "{place}: {decision:?}");
-                assert_eq!(decision.retry_after(), Some(Duration::ZERO), "{place}");
-                Self::Usage { remaining, reset }.of_usage(&decision.usage(), place);
-            }
-            Self::Refused { remaining, retry, reset } => {
-                assert!(!decision.is_admitted(), "{place}: {decision:?}");
-                let retry = retry.map(Duration::from_millis);
-                assert_eq!(decision.retry_after(), retry, "{place}");
-                Self::Usage { remaining, reset }.of_usage(&decision.usage(), place);
-            }
-            Self::By(index, want) => {
-                assert_eq!(decision.limit_index(), usize::from(index), "{place}: {decision:?}");
-                want.of_decision(decision, place);
-            }
-            _ => panic!("{place}: a check is admitted or refused"),
-        }
-    }
-
-    fn of_usage(&self, usage: &Usage, place: &str) {
-        let Self::Usage { remaining, reset } = *self else {
-            panic!("{place}: a peek returns the usage");
+    fn decided(&self, admitted: &str, decision: Decision) -> String {
+        let limits = self.subject.policy().limits().len();
+        let of_limit = format!("limit {}: ", decision.limit_index());
+        let of_limit = if limits > 1 { &*of_limit } else { "" };
+        let outcome = match decision.retry_after() {
+            Some(Duration::ZERO) if decision.is_admitted() => admitted.to_owned(),
+            None => "never".to_owned(),
+            Some(retry) if !decision.is_admitted() => format!("no, retry in {retry:?}"),
+            Some(_) => panic!("{}: {decision:?}", self.name),
         };
-        let want = (remaining, Duration::from_millis(reset));
-        assert_eq!((usage.remaining(), usage.reset_after()), want, "{place}");
+        format!("{of_limit}{outcome}, {}", usage(&decision.usage()))
     }
 }
 
-fn quota(permits: u64, window_ms: u64) -> Quota {
-    Quota::new(permits, Duration::from_millis(window_ms)).expect("the rows' quotas are valid")
+fn usage(usage: &Usage) -> String {
+    let left = usage.remaining();
+    match usage.reset_after() {
+        Duration::ZERO => format!("{left} left, fresh"),
+        reset => format!("{left} left, fresh in {reset:?}"),
+    }
 }
 
-fn policy_of(algorithm: Algorithm, quota: Quota) -> Policy {
-    Policy::new("test", algorithm, quota).expect("the rows' quotas can be served")
+fn cost(text: &str) -> Cost {
+    Cost::of(if text == "max" { u64::MAX } else { number(text) })
 }
 
-fn gcra_of(permits: u64, window_ms: u64, burst: u64) -> Policy {
-    Policy::gcra("test", quota(permits, window_ms).with_burst(burst))
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or_else(|_| panic!("{text:?} is not a number"))
+}
+
+fn policy_of(text: &str) -> Policy {
+    let limit = |(number, limit): (usize, &str)| {
+        let name = if text.contains(';') { &*format!("limit {number}") } else { "test" };
+        Policy::parse(name, limit).expect("the limit of a row is valid")
+    };
+    let mut limits: Vec<_> = text.split(';').enumerate().map(limit).collect();
+    match limits.len() {
+        1 => limits.remove(0),
+        _ => Policy::all_of("test", limits).expect("the limits of a row go together"),
+    }
 }

@@ -69,12 +69,17 @@ impl Deferred {
         self.shared.refunds.load(Ordering::Relaxed)
     }
 
-    fn later<T, F>(&self, operation: impl FnOnce(Self) -> F + Send + 'static) -> LimiterFuture<T>
+    /// Executes an operation on a key when it is polled for the second time.
+    fn later<T, F>(
+        &self,
+        key: &Key<'_>,
+        operation: impl FnOnce(Self, Key<'static>) -> F + Send + 'static,
+    ) -> LimiterFuture<T>
     where
         T: 'static,
         F: Future<Output = Result<T, Error>> + Send,
     {
-        let this = self.clone();
+        let (this, key) = (self.clone(), key.clone().into_owned());
         LimiterFuture::pending(async move {
             let mut polled = false;
             poll_fn(|cx| match replace(&mut polled, true) {
@@ -91,7 +96,7 @@ impl Deferred {
             if let Some(error) = failure {
                 return Err(error);
             }
-            operation(this).await
+            operation(this, key).await
         })
     }
 }
@@ -102,49 +107,43 @@ impl Limiter for Deferred {
     }
 
     fn check_n(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Decision> {
-        let key = owned(key);
-        self.later(move |this| {
+        self.later(key, move |this, key| {
             this.shared.checks.fetch_add(1, Ordering::Relaxed);
             Limiter::check_n(&this.inner, &key, cost)
         })
     }
 
     fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
-        let key = owned(key);
-        self.later(move |this| Limiter::peek(&this.inner, &key))
+        self.later(key, move |this, key| Limiter::peek(&this.inner, &key))
     }
 
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
-        let key = owned(key);
-        self.later(move |this| {
+        self.later(key, move |this, key| {
             this.shared.checks.fetch_add(1, Ordering::Relaxed);
             Limiter::reserve(&this.inner, &key, cost, within)
         })
     }
 
     fn take_up_to(&self, key: &Key<'_>, most: Cost) -> LimiterFuture<Reservation> {
-        let key = owned(key);
-        self.later(move |this| {
+        self.later(key, move |this, key| {
             this.shared.checks.fetch_add(1, Ordering::Relaxed);
             Limiter::take_up_to(&this.inner, &key, most)
         })
     }
 
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
-        let key = owned(key);
-        self.later(move |this| Limiter::charge(&this.inner, &key, cost))
+        self.later(key, move |this, key| Limiter::charge(&this.inner, &key, cost))
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
-        self.later(move |this| {
+        self.later(&Key::from(""), move |this, _| {
             this.shared.refunds.fetch_add(1, Ordering::Relaxed);
             Limiter::refund(&this.inner, receipt)
         })
     }
 
     fn reset(&self, key: &Key<'_>) -> LimiterFuture<()> {
-        let key = owned(key);
-        self.later(move |this| Limiter::reset(&this.inner, &key))
+        self.later(key, move |this, key| Limiter::reset(&this.inner, &key))
     }
 
     fn with_policy(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
@@ -174,8 +173,7 @@ impl WaitingLimiter for Deferred {
         cost: Cost,
         within: Option<Duration>,
     ) -> LimiterFuture<Reservation> {
-        let key = owned(key);
-        self.later(move |this| WaitingLimiter::acquire(&this.inner, &key, cost, within))
+        self.later(key, move |this, key| WaitingLimiter::acquire(&this.inner, &key, cost, within))
     }
 
     fn waiting_with_policy(&self, policy: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {
@@ -188,8 +186,4 @@ impl Deferred {
         let inner = self.inner.with_policy(policy)?;
         Ok(Self { inner, shared: Arc::clone(&self.shared), ..*self })
     }
-}
-
-fn owned(key: &Key<'_>) -> Key<'static> {
-    key.clone().into_owned()
 }

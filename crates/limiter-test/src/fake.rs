@@ -7,6 +7,15 @@ use limiter_core::{
     Reservation, Store, Usage, WaitingLimiter,
 };
 
+/// Methods that return an error.
+macro_rules! beyond_a_fake {
+    ($($method:ident($($argument:ty),*) -> $output:ty;)*) => {$(
+        fn $method(&self, $(_: $argument),*) -> LimiterFuture<$output> {
+            LimiterFuture::ready(Err(beyond_a_fake()))
+        }
+    )*};
+}
+
 /// A limiter whose checks return what a function returns. All else returns an error.
 #[derive(Clone, Debug)]
 pub struct Fake<F> {
@@ -31,28 +40,13 @@ impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync + 'static> Limiter for Fak
         (self.check)()
     }
 
-    fn peek(&self, _: &Key<'_>) -> LimiterFuture<Usage> {
-        LimiterFuture::ready(Err(beyond_a_fake()))
-    }
-
-    fn reserve(&self, _: &Key<'_>, _: Cost, _: Duration) -> LimiterFuture<Reservation> {
-        LimiterFuture::ready(Err(beyond_a_fake()))
-    }
-
-    fn take_up_to(&self, _: &Key<'_>, _: Cost) -> LimiterFuture<Reservation> {
-        LimiterFuture::ready(Err(beyond_a_fake()))
-    }
-
-    fn charge(&self, _: &Key<'_>, _: Cost) -> LimiterFuture<Reservation> {
-        LimiterFuture::ready(Err(beyond_a_fake()))
-    }
-
-    fn refund(&self, _: Receipt) -> LimiterFuture<u64> {
-        LimiterFuture::ready(Err(beyond_a_fake()))
-    }
-
-    fn reset(&self, _: &Key<'_>) -> LimiterFuture<()> {
-        LimiterFuture::ready(Err(beyond_a_fake()))
+    beyond_a_fake! {
+        peek(&Key<'_>) -> Usage;
+        reserve(&Key<'_>, Cost, Duration) -> Reservation;
+        take_up_to(&Key<'_>, Cost) -> Reservation;
+        charge(&Key<'_>, Cost) -> Reservation;
+        refund(Receipt) -> u64;
+        reset(&Key<'_>) -> ();
     }
 
     fn with_policy(&self, _: &Policy) -> Result<Arc<dyn Limiter>, Error> {
@@ -80,8 +74,8 @@ impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync + 'static> Store for Fake<
 }
 
 impl<F: Fn() -> LimiterFuture<Decision> + Send + Sync + 'static> WaitingLimiter for Fake<F> {
-    fn acquire(&self, _: &Key<'_>, _: Cost, _: Option<Duration>) -> LimiterFuture<Reservation> {
-        LimiterFuture::ready(Err(beyond_a_fake()))
+    beyond_a_fake! {
+        acquire(&Key<'_>, Cost, Option<Duration>) -> Reservation;
     }
 
     fn waiting_with_policy(&self, _: &Policy) -> Result<Arc<dyn WaitingLimiter>, Error> {

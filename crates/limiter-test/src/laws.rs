@@ -13,7 +13,7 @@ mod waits;
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, Decision, Limit, Policy, Timestamp};
+use limiter_core::{Algorithm, Cost, Decision, Limit, Policy};
 use proptest::{prelude::*, test_runner::TestCaseError};
 
 pub use changes::{
@@ -31,7 +31,7 @@ pub use operations::{
 pub use waits::{no_wait_outlasts_a_recovery, recovered_equals_absent, retry_after_is_exact};
 
 use crate::{
-    oracle::{Admitted, Bucket, Model},
+    oracle::Admitted,
     schedule::{Request, Scenario},
     subject::Subject,
 };
@@ -43,12 +43,10 @@ const KEY: &str = "key";
 
 /// Law 1, and law 5 where the clock steps back: admissions stay within the published bound of each
 /// limit, over every stretch of time that has passed, however the clock jumps.
-pub fn never_over(subject: &mut impl Subject, scenario: &Scenario) -> Law {
+pub fn never_over(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let mut admitted = Admitted::by_ticks_of(subject.tick());
-    let mut latest = Timestamp::ZERO;
     for Request { now, policy, cost } in scenario.requests() {
-        admitted.pass(now.saturating_since(latest));
-        latest = now;
+        admitted.set_clock(now);
         if subject.decide_by(now, policy, KEY, cost).is_admitted() {
             admitted.add(policy, cost);
         }
@@ -64,53 +62,41 @@ fn stays_within(admitted: &Admitted) -> Law {
 
 /// The other side of law 1, for limits by a rate: what is refused would not have fitted a tick
 /// earlier at a rate one in 800 lower. For one policy, and clocks that do not step back.
-pub fn never_stingy(subject: &mut impl Subject, scenario: &Scenario) -> Law {
-    const TICK: Duration = Duration::from_nanos(128);
-    let mut bucket = Bucket::slower(&scenario.quota(), 125);
-    let mut latest = Timestamp::ZERO;
+///
+/// Times are in parts of a nanosecond, in which all prices are whole numbers.
+pub fn never_stingy(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
+    const TICK: u128 = 128;
+    let quota = scenario.quota();
+    let parts = u128::from(quota.permits()) * 799;
+    let price = quota.window().as_nanos() * 800;
+    let capacity = u128::from(quota.burst()) * price;
+    // When the debt has drained.
+    let mut drained = 0;
     for Request { now, cost, .. } in scenario.requests() {
-        bucket.refill(now.saturating_since(latest));
-        latest = now;
+        let nanos = u128::from(now.as_nanos());
+        let (at, earlier) = (nanos * parts, nanos.saturating_sub(TICK) * parts);
+        let debt_from = |at| u128::from(cost.get()).saturating_mul(price).saturating_add(at);
         if subject.decide(now, KEY, cost).is_admitted() {
-            bucket.take(cost);
+            drained = debt_from(drained.max(at)).min(at + capacity);
         } else {
-            let fitted = bucket.had(cost, TICK);
-            prop_assert!(!fitted, "{cost} at {now:?} fits {}", scenario.quota());
+            let fitted = debt_from(drained.max(earlier)) <= earlier + capacity;
+            prop_assert!(!fitted, "{cost} at {now:?} fits {quota}");
         }
     }
     Ok(())
 }
 
-/// Law 1 from both sides, for limits with windows: each decision is that of the definition, and
-/// what remains is what would fit. For one policy, and clocks that do not step back.
-pub fn windows_follow_their_definition(subject: &mut impl Subject, scenario: &Scenario) -> Law {
-    let models = scenario.policy.limits().iter().map(Model::new);
-    let Some(mut models) = models.collect::<Option<Vec<_>>>() else {
-        return Err(TestCaseError::reject("a limit without a model"));
-    };
-    for Request { now, cost, .. } in scenario.requests() {
-        let fits = models.iter().all(|model| model.fits(now, cost));
-        let decision = subject.decide(now, KEY, cost);
-        prop_assert_eq!(decision.is_admitted(), fits, "{} at {:?}", cost, now);
-        if fits {
-            models.iter_mut().for_each(|model| model.take(now, cost));
-        }
-        if let [model] = models.as_slice() {
-            if let Ok(rest) = Cost::new(decision.remaining()) {
-                prop_assert!(model.fits(now, rest), "{rest} do not remain at {now:?}");
-            }
-            let more = Cost::of(decision.remaining() + 1);
-            prop_assert!(!model.fits(now, more), "{more} remain at {now:?}");
-        }
-    }
-    Ok(())
+/// Law 1 from both sides, for limits with windows: each check is decided as by the definition. For one policy, and clocks
+/// that do not step back.
+pub fn windows_follow_their_definition(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
+    charges::follow_the_definition(subject, scenario, 1)
 }
 
 /// Law 2: traffic gets the same decisions with its refused requests left out.
 ///
 /// For clocks that do not step back, because the first request after a step back may replace an
 /// impossible state, which is for law 5.
-pub fn refusal_changes_nothing(subject: &mut impl Subject, scenario: &Scenario) -> Law {
+pub fn refusal_changes_nothing(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     for Request { now, policy, cost } in scenario.requests() {
         let with_refusals = subject.decide_by(now, policy, "all", cost);
         if with_refusals.is_admitted() {
@@ -124,7 +110,7 @@ pub fn refusal_changes_nothing(subject: &mut impl Subject, scenario: &Scenario) 
 /// Law 6: several limits admit what each of them admits, and charge all or none; the refusal names
 /// the one with the longest wait. `alone` makes a limiter of one limit.
 pub fn all_or_nothing<S: Subject>(
-    subject: &mut impl Subject,
+    subject: &mut dyn Subject,
     alone: impl Fn(Policy) -> S,
     scenario: &Scenario,
 ) -> Law {
@@ -156,7 +142,7 @@ pub fn all_or_nothing<S: Subject>(
             }
         }
         let decision = subject.decide_by(now, policy, KEY, cost);
-        if policy.limits().iter().any(is_paced) {
+        if has_paced_slots(policy) {
             // Its slots may miss the moment at which the others admit.
             let none_earlier = decision.retry_after().is_none() == longest.0.is_none();
             prop_assert!(none_earlier && decision.retry_after() >= longest.0);
@@ -180,7 +166,7 @@ pub(crate) fn single(limit: &Limit) -> Policy {
 }
 
 /// Law 10, beside what all the others try: a decision makes sense, whatever was asked.
-pub fn decisions_are_coherent(subject: &mut impl Subject, scenario: &Scenario) -> Law {
+pub fn decisions_are_coherent(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let mut before: Option<(Request<'_>, Decision)> = None;
     for request in scenario.requests() {
         let Request { now, policy, cost } = request;
@@ -230,6 +216,16 @@ fn largest(limit: &Limit) -> u64 {
         }
         _ => limit.quota().burst(),
     }
+}
+
+/// Returns the most permits that a policy can ever give at once.
+fn most_at_once(policy: &Policy) -> u64 {
+    policy.limits().iter().map(largest).min().unwrap_or(1)
+}
+
+/// Returns whether a limit of the policy has slots that may admit nothing.
+fn has_paced_slots(policy: &Policy) -> bool {
+    policy.limits().iter().any(is_paced)
 }
 
 fn is_paced(limit: &Limit) -> bool {

@@ -1,79 +1,12 @@
 //! Random lists of demands on several limiters of one store.
 
-use std::{sync::Arc, time::Duration};
-
-use limiter_core::{Cost, Limiter, LimiterFuture, ManualClock, MemoryLimiter, Policy, Timestamp};
+use limiter_core::{Cost, Policy};
 use proptest::{collection::vec, prelude::*, strategy::Union};
 
 use crate::{
     policies::any_alike,
     schedule::{Scenario, Step, Tick, Time, step},
 };
-
-/// A store under test, on a clock that the test sets.
-pub trait Store {
-    /// Returns the smallest step of the store's clock, and the unit of its waits.
-    fn tick(&self) -> Duration;
-
-    /// Returns whether the decision over a list is one step of the store, which asks all demands and knows all waits.
-    /// Otherwise only the outcome is compared.
-    fn is_one_step(&self) -> bool;
-
-    /// Returns a limiter with states of its own.
-    fn limiter(&mut self, policy: &Policy) -> Arc<dyn Limiter>;
-
-    /// Sets the clock, also to a time before the present one.
-    fn set(&mut self, now: Timestamp);
-
-    /// Waits for a result.
-    fn wait_for<T>(&self, future: LimiterFuture<T>) -> T;
-}
-
-/// Limiters in memory, which are siblings or were built apart.
-#[derive(Debug)]
-pub struct InMemory {
-    clock: ManualClock,
-    first: Option<MemoryLimiter<ManualClock>>,
-    are_siblings: bool,
-}
-
-impl InMemory {
-    /// Returns a store of no limiters.
-    #[must_use]
-    pub fn new(are_siblings: bool) -> Self {
-        Self { clock: ManualClock::new(), first: None, are_siblings }
-    }
-}
-
-impl Store for InMemory {
-    fn tick(&self) -> Duration {
-        Duration::from_nanos(1)
-    }
-
-    fn is_one_step(&self) -> bool {
-        true
-    }
-
-    fn limiter(&mut self, policy: &Policy) -> Arc<dyn Limiter> {
-        if let Some(first) = self.first.as_ref().filter(|_| self.are_siblings) {
-            return Arc::new(first.sibling(policy));
-        }
-        let builder = MemoryLimiter::builder(policy.clone()).capacity(4_096);
-        // Enough entries, because those of a log would be merged.
-        let builder = builder.entries_per_key(10_000).clock(self.clock.clone());
-        let limiter = builder.build().expect("the settings are valid");
-        Arc::new(self.first.insert(limiter).clone())
-    }
-
-    fn set(&mut self, now: Timestamp) {
-        self.clock.set(now);
-    }
-
-    fn wait_for<T>(&self, mut future: LimiterFuture<T>) -> T {
-        let result = future.take_ready().expect("a limiter in memory is ready");
-        result.expect("a limiter in memory returns no error")
-    }
-}
 
 /// One demand of a list.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! Random policies of every algorithm.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use limiter_core::{Algorithm, Policy, Quota, Slots};
 use proptest::{collection::vec, option, prelude::*};
@@ -53,51 +53,30 @@ pub fn any_singles_alike() -> impl Strategy<Value = Vec<Policy>> {
     groups_of_singles(1..=3)
 }
 
-/// Returns policies of one family, some of which share their states.
-fn groups_of_singles(
-    number: std::ops::RangeInclusive<usize>,
-) -> impl Strategy<Value = Vec<Policy>> {
-    let by_rate = vec((rate_algorithms(), quotas(), horizons()), number.clone());
-    let of_one_rate_span =
-        spans_shared(quotas(), horizons(), number.clone()).prop_flat_map(|(quotas, horizon)| {
-            let limits = quotas
-                .into_iter()
-                .map(move |quota| (rate_algorithms(), Just(quota), Just(horizon)));
-            limits.collect::<Vec<_>>()
-        });
-    let numbers = number.clone();
-    let by_window = window_families()
-        .prop_flat_map(move |family| vec((family, windows(), horizons()), number.clone()));
-    let of_one_window = window_families().prop_flat_map(move |family| {
-        let quotas = spans_shared(windows(), horizons(), numbers.clone());
-        (family, quotas).prop_map(|(algorithm, (quotas, horizon))| {
-            quotas.into_iter().map(|quota| (algorithm, quota, horizon)).collect()
-        })
-    });
-    prop_oneof![1 => by_rate, 2 => of_one_rate_span, 2 => by_window, 2 => of_one_window]
-        .prop_filter_map("an algorithm that can't serve the quota", |limits: Vec<_>| {
-            let policies = limits.into_iter().enumerate();
-            let policies = policies.map(|(index, (algorithm, quota, horizon))| {
-                let names = ["test", "second", "third"];
-                policy(names.get(index)?, algorithm, quota, horizon)
+/// Returns policies of one family. In most groups they share their states: the quotas have other permits within the same
+/// window, and other bursts in proportion.
+fn groups_of_singles(number: RangeInclusive<usize>) -> impl Strategy<Value = Vec<Policy>> {
+    let rates = Just((rate_algorithms().boxed(), quotas().boxed()));
+    let windows = window_families().prop_map(|family| (family, windows().boxed()));
+    let families = prop_oneof![3 => rates, 4 => windows];
+    let limits = families.prop_flat_map(move |(family, quotas)| {
+        let limit = (family, quotas, horizons()).boxed();
+        let apart = vec(limit.clone(), number.clone());
+        let factors = vec(1..=5_u64, number.clone());
+        let alike = (limit, factors).prop_map(|((algorithm, quota, horizon), factors)| {
+            let scaled = factors.into_iter().map(|factor| {
+                let scaled = Quota::new(quota.permits() * factor, quota.window());
+                let scaled = scaled.and_then(|it| it.try_with_burst(quota.burst() * factor));
+                (algorithm, scaled.unwrap_or(quota), horizon)
             });
-            policies.collect()
-        })
-}
-
-/// Returns quotas of one span, and a horizon for all of them: other permits within the same window, and other bursts in
-/// proportion.
-fn spans_shared(
-    quotas: impl Strategy<Value = Quota>,
-    horizons: impl Strategy<Value = Option<Duration>>,
-    number: std::ops::RangeInclusive<usize>,
-) -> impl Strategy<Value = (Vec<Quota>, Option<Duration>)> {
-    (quotas, vec(1..=5_u64, number), horizons).prop_map(|(quota, factors, horizon)| {
-        let scaled = factors.into_iter().map(|factor| {
-            let scaled = Quota::new(quota.permits() * factor, quota.window()).ok()?;
-            scaled.try_with_burst(quota.burst() * factor).ok()
+            scaled.collect()
         });
-        (scaled.map(|scaled| scaled.unwrap_or(quota)).collect(), horizon)
+        prop_oneof![3 => apart, 4 => alike]
+    });
+    limits.prop_filter_map("an algorithm that can't serve the quota", |limits: Vec<_>| {
+        let policies = limits.into_iter().zip(["test", "second", "third"]);
+        let policy = |((algorithm, quota, horizon), name)| policy(name, algorithm, quota, horizon);
+        policies.map(policy).collect()
     })
 }
 
@@ -151,12 +130,7 @@ fn window_algorithms() -> impl Strategy<Value = Algorithm> {
 
 /// Returns the algorithms of each family with windows.
 fn window_families() -> impl Strategy<Value = BoxedStrategy<Algorithm>> {
-    let slots = (prop_oneof![1..=12_u32, Just(60), Just(1_000)], any::<bool>(), any::<bool>());
-    let slots = slots.prop_map(|(number, loose, paced)| {
-        let slots = if loose && number > 1 { Slots::loose(number) } else { Slots::strict(number) };
-        Algorithm::SubWindows(if paced { slots.paced() } else { slots })
-    });
-    let slots = slots.boxed();
+    let slots = sub_windows(prop_oneof![1..=12_u32, Just(60), Just(1_000)]).boxed();
     prop_oneof![
         Just(Just(Algorithm::FixedWindow).boxed()),
         Just(Just(Algorithm::AlignedWindow).boxed()),
@@ -164,6 +138,14 @@ fn window_families() -> impl Strategy<Value = BoxedStrategy<Algorithm>> {
         Just(Just(Algorithm::SlidingLog).boxed()),
         Just(slots),
     ]
+}
+
+/// Returns sub-windows of all kinds, with so many slots.
+pub fn sub_windows(slots: impl Strategy<Value = u32>) -> impl Strategy<Value = Algorithm> {
+    (slots, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
+        let slots = if loose && number > 1 { Slots::loose(number) } else { Slots::strict(number) };
+        Algorithm::SubWindows(if paced { slots.paced() } else { slots })
+    })
 }
 
 /// Returns quotas of a few permits, so that windows are filled, and now and then of many.

@@ -8,15 +8,18 @@ mod memory;
 use std::time::Duration;
 
 pub use bare::Bare;
-pub use crowded::Crowded;
+pub use crowded::{Crowd, crowded};
 pub use in_store::{EPOCH, InStore, Process};
 use limiter_core::{Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage};
-pub use memory::InMemory;
+pub use memory::{InMemory, Local};
 
 /// A limiter whose clock the test sets.
 pub trait Subject {
     /// Returns the smallest step of the limiter's clock, and the unit of its waits.
     fn tick(&self) -> Duration;
+
+    /// Returns the policy that the handle in use reports.
+    fn policy(&self) -> Policy;
 
     /// Makes all calls from now on use the handle for `policy`, on the same states.
     fn switch(&mut self, policy: &Policy);
@@ -29,12 +32,6 @@ pub trait Subject {
         self.switch(policy);
         self.decide(now, key, cost)
     }
-}
-
-/// A limiter with all operations, whose clock the test sets.
-pub trait Operations: Subject {
-    /// Returns the policy that the handle in use reports.
-    fn policy(&self) -> Policy;
 
     /// Sets the clock to `now`, and returns how far the permits of `key` are used up.
     fn peek(&mut self, now: Timestamp, key: &str) -> Usage;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, ManualClock, MemoryLimiter, Policy, Quota, Slots, Timestamp};
+use limiter_core::{Algorithm, Cost, Limit, Policy, Timestamp};
 
-use crate::bounds::measure::Admission;
+use crate::subject::{InMemory, Subject};
 
 /// An algorithm that is compared with the others.
 #[derive(Clone, Debug)]
@@ -48,27 +48,22 @@ pub const END: u64 = 60;
 /// If an algorithm can't hold the quota.
 #[must_use]
 pub fn contenders(permits: u64, seconds: u64) -> Vec<Contender> {
-    let strict = Slots::strict(10);
-    let contender = |(name, slug, algorithm)| {
-        let quota = Quota::new(permits, Duration::from_secs(seconds)).expect("a valid quota");
-        let quota = match algorithm {
-            Algorithm::LeakyQueue { .. } => quota.with_burst(1),
-            _ => quota,
-        };
-        let policy = Policy::new(slug, algorithm, quota).expect("every algorithm serves it");
-        Contender { name, slug, policy }
-    };
+    let queue = format!("burst 1 by leaky-queue depth {permits}");
     let all = [
-        ("GCRA, token bucket, leaky bucket", "gcra", Algorithm::Gcra),
-        ("leaky queue", "leaky-queue", Algorithm::LeakyQueue { depth: permits }),
-        ("fixed window", "fixed-window", Algorithm::FixedWindow),
-        ("aligned window", "fixed-window-aligned", Algorithm::AlignedWindow),
-        ("sliding counter", "sliding-counter", Algorithm::SlidingCounter),
-        ("sub-windows", "sub-windows", Algorithm::SubWindows(strict)),
-        ("sub-windows, loose", "sub-windows-loose", Algorithm::SubWindows(Slots::loose(10))),
-        ("sub-windows, paced", "sub-windows-paced", Algorithm::SubWindows(strict.paced())),
-        ("sliding log", "exact-log", Algorithm::SlidingLog),
+        ("GCRA, token bucket, leaky bucket", "gcra", ""),
+        ("leaky queue", "leaky-queue", &*queue),
+        ("fixed window", "fixed-window", "by fixed-window"),
+        ("aligned window", "fixed-window-aligned", "by aligned-window"),
+        ("sliding counter", "sliding-counter", "by sliding-counter"),
+        ("sub-windows", "sub-windows", "by sub-windows 10 slots"),
+        ("sub-windows, loose", "sub-windows-loose", "by sub-windows 10 slots loose"),
+        ("sub-windows, paced", "sub-windows-paced", "by sub-windows 10 slots paced"),
+        ("sliding log", "exact-log", "by sliding-log"),
     ];
+    let contender = |(name, slug, limit)| {
+        let policy = Policy::parse(slug, &format!("{permits}/{seconds}s {limit}"));
+        Contender { name, slug, policy: policy.expect("every algorithm serves it") }
+    };
     all.map(contender).into()
 }
 
@@ -104,37 +99,19 @@ pub fn all() -> [Traffic; 3] {
 }
 
 /// Sends `traffic` to a limiter in memory. Where the policy has a queue, requests wait in it.
-///
-/// # Panics
-///
-/// If the limiter can't hold the policy.
 #[must_use]
 pub fn send(policy: &Policy, traffic: &Traffic) -> Vec<Outcome> {
-    let queue = policy
-        .limits()
-        .iter()
-        .any(|limit| matches!(limit.algorithm(), Algorithm::LeakyQueue { .. }));
-    let within = if queue { Duration::MAX } else { Duration::ZERO };
-    let clock = ManualClock::new();
-    let builder = MemoryLimiter::builder(policy.clone()).clock(clock.clone());
-    let limiter = builder.build().expect("the default capacity is valid");
+    let is_queue = |limit: &Limit| matches!(limit.algorithm(), Algorithm::LeakyQueue { .. });
+    let has_queue = policy.limits().iter().any(is_queue);
+    let within = if has_queue { Duration::MAX } else { Duration::ZERO };
+    let mut limiter = InMemory::new(policy.clone());
     let requests = traffic.requests.iter().map(|&at| {
-        clock.set(Timestamp::from_nanos(at * 1_000_000));
-        let delay = limiter.reserve("key", Cost::ONE, within).delay();
+        let now = Timestamp::from_nanos(at * 1_000_000);
+        let delay = limiter.reserve(now, "key", Cost::ONE, within).delay();
         let delay = delay.and_then(|delay| u64::try_from(delay.as_millis()).ok());
         Outcome { at, admitted: delay.map(|delay| at + delay) }
     });
     requests.collect()
-}
-
-/// Returns what was admitted, by time, in milliseconds.
-#[must_use]
-pub fn admissions(outcomes: &[Outcome]) -> Vec<Admission> {
-    let admitted = outcomes.iter().filter_map(|outcome| outcome.admitted);
-    let mut admissions: Vec<_> =
-        admitted.map(|at| Admission { at: at.into(), permits: 1 }).collect();
-    admissions.sort_by_key(|admission| admission.at);
-    admissions
 }
 
 /// Returns how many requests were refused although fewer than `limit` had been admitted in the

@@ -57,7 +57,7 @@ pub(super) fn draw(
         .axis_desc_style(("sans-serif", 12))
         .draw()?;
 
-    let bound = policy.limits().first().map_or(0, |limit| published(limit).permits);
+    let bound = policy.limits().first().map_or(0, published);
     let bound = f64::from(u32::try_from(bound)?);
     let limit = f64::from(u32::try_from(QUOTA.0)?);
     // Wide and pale: where it equals the limit, that is drawn on it.

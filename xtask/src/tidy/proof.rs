@@ -8,8 +8,8 @@ const COMPARED: &str = "docs/compared.md";
 /// Rows of the comparison that say no more than what a release is.
 const FACTS: [&str; 3] = ["what it is", "released", "oldest Rust"];
 
-/// Each link of the proof from `` `name` `` to a Rust file names a function or a row of that file. Each row of its lists of
-/// tests has such a link, and each property of the comparison with others has a row there.
+/// Each link of the proof from `` `name` `` to a Rust file names a function or a row of that file, and one to a text file names
+/// a row. Each row of its lists of tests has such a link, and each property of the comparison with others has a row there.
 pub(super) fn names_tests(tree: &Tree) -> Vec<Finding> {
     let (Some(proof), Some(compared)) = (tree.get(PROOF), tree.get(COMPARED)) else {
         return Vec::new();
@@ -38,7 +38,7 @@ fn absent(tree: &Tree, file: &File) -> Vec<Finding> {
     for (number, line) in file.lines() {
         for (name, target) in tests(line) {
             let path = super::link::resolve(&file.path, target);
-            let forms = [format!("fn {name}("), format!("\"{name}\"")];
+            let forms = [format!("fn {name}("), format!("\"{name}\""), format!("\n{name}: ")];
             let has_it = |it: &File| forms.iter().any(|form| it.text.contains(form));
             if !tree.get(&path).is_some_and(has_it) {
                 let message = format!("{path} has no test {name}; name the one that replaced it");
@@ -49,12 +49,13 @@ fn absent(tree: &Tree, file: &File) -> Vec<Finding> {
     findings
 }
 
-/// The names and paths in a line's links from `` [`name`] `` to Rust files.
+/// The names and paths in a line's links from `` [`name`] `` to Rust files and rows.
 fn tests(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.split("[`").skip(1).filter_map(|link| {
         let (name, rest) = link.split_once("`](")?;
         let (target, _) = rest.split_once(')')?;
-        target.ends_with(".rs").then_some((name, target))
+        let has_tests = [".rs", ".txt"].iter().any(|extension| target.ends_with(extension));
+        has_tests.then_some((name, target))
     })
 }
 
@@ -85,18 +86,25 @@ mod tests {
 
     #[test]
     fn a_row_without_a_test_that_exists_fires() {
-        let code = ("a/b.rs", "fn admits() {}\nname: \"a_row\",");
+        let code = [
+            ("a/b.rs", "fn admits() {}\nname: \"a_case\","),
+            ("a/b.txt", "# Rows\n\na_row: 1/s\n"),
+        ];
         let head = "## Tests of systems\n\n| what | test |\n|---|---|\n";
         let compared =
             (COMPARED, "# Compared\n\n| | a |\n|---|---|\n| released | no |\n| peek | yes |\n");
         for (rows, expected) in [
-            ("| peek | [`admits`](../a/b.rs), [`a_row`](../a/b.rs) |", &[][..]),
+            (
+                "| peek | [`admits`](../a/b.rs), [`a_row`](../a/b.txt), [`a_case`](../a/b.rs) |",
+                &[][..],
+            ),
             ("| peek | [`admit`](../a/b.rs) |", &[(PROOF, 5)]),
             ("| peek | [`admits`](../a/c.rs) |", &[(PROOF, 5)]),
             ("| peek | `admits` |", &[(PROOF, 5)]),
             ("| check | [`admits`](../a/b.rs) |", &[(COMPARED, 6)]),
         ] {
-            let tree = [(PROOF, &*format!("{head}{rows}")), compared, code];
+            let [functions, table] = code;
+            let tree = [(PROOF, &*format!("{head}{rows}")), compared, functions, table];
             assert_eq!(found(&names_tests(&Tree::sample(&tree))), expected, "{rows}");
         }
     }

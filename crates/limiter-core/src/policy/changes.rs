@@ -80,8 +80,8 @@ impl Policy {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidQuota`](crate::ErrorKind::InvalidQuota) if a scaled quota is out of its range: a rate above
-    /// [`Quota::MAX_RATE`](crate::Quota::MAX_RATE), or more permits
-    /// than the algorithm can count.
+    /// [`Quota::MAX_RATE`](crate::Quota::MAX_RATE), more permits than the algorithm can count, or a rate that can't be served
+    /// with the limit's horizon: see [`Policy::new`].
     pub fn scaled(&self, percent: u32) -> Result<Self, Error> {
         self.with_quotas(|limit| limit.scaled(percent))
     }

@@ -2,17 +2,25 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Policy, Quota, Slots};
-use limiter_test::bounds::{
-    adversary::{Effort, Means, attack},
-    cases, drained, published,
+use limiter_core::{Algorithm, Policy, Quota};
+use limiter_test::{
+    bounds::{
+        adversary::{Effort, Means, attack},
+        cases, drained, published,
+    },
+    policies::sub_windows,
 };
 use proptest::{prelude::*, sample::select};
 
 #[test]
 fn each_bound_is_reached_exactly() {
-    for row in cases::rows(200, 1) {
-        assert_eq!(row.found, row.bound.permits, "{row:?}");
+    let effort = Effort { climbs: 200, seed: 1, means: Means::Refund };
+    for (name, policy) in cases::policies() {
+        for limit in policy.limits() {
+            let attack = attack(&policy, limit, limit.quota().window(), effort);
+            let bound = published(limit);
+            assert_eq!(attack.most, bound, "{bound} for {name}: {attack:?}");
+        }
     }
 }
 
@@ -35,7 +43,7 @@ proptest! {
             let effort = Effort { climbs: 60, seed, means };
             let attack = attack(&policy, limit, limit.quota().window(), effort);
             let bound = published(limit);
-            prop_assert!(attack.most <= bound.permits, "{bound:?} for {limit:?}: {attack:?}");
+            prop_assert!(attack.most <= bound, "{bound} for {limit:?}: {attack:?}");
         }
     }
 
@@ -69,7 +77,7 @@ proptest! {
             let effort = Effort { climbs: 30, seed, means: Means::Reserve };
             let attack = attack(&both, limit, limit.quota().window(), effort);
             let bound = published(limit);
-            prop_assert!(attack.most <= bound.permits, "{bound:?} for {limit:?}: {attack:?}");
+            prop_assert!(attack.most <= bound, "{bound} for {limit:?}: {attack:?}");
         }
     }
 }
@@ -97,11 +105,7 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
     let windows = Algorithm::one_of_each().filter(|it| !it.is_continuous());
     prop_oneof![
         1 => debts(),
-        1 => (1..12_u32, any::<bool>(), any::<bool>()).prop_map(|(number, loose, paced)| {
-            let slots =
-                if loose && number > 1 { Slots::loose(number) } else { Slots::strict(number) };
-            Algorithm::SubWindows(if paced { slots.paced() } else { slots })
-        }),
+        1 => sub_windows(1..12_u32),
         4 => select(windows.collect::<Vec<_>>()),
     ]
 }

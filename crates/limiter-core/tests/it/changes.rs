@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use limiter_core::{Algorithm, Clock, Cost, MemoryLimiter, Policy, Quota, Timestamp};
-use limiter_test::subject::{Bare, Operations, Subject};
+use limiter_test::subject::{Bare, Subject};
 
 use crate::{Memory, algorithms, limiter, limiter_of, wall_clock::WallClock};
 

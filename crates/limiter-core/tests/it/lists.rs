@@ -3,7 +3,10 @@
 mod stores;
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -16,8 +19,9 @@ use limiter_core::{
 };
 use limiter_test::{
     laws::lists::lists_are_charged_all_or_none,
-    lists::{InMemory, lists},
+    lists::{Lists, lists},
     schedule::Tick,
+    subject::Local,
 };
 
 use crate::{Memory, algorithms, full, laws::run, slots};
@@ -43,15 +47,26 @@ fn one<'a>(limiter: &'a dyn Limiter, key: &'a str) -> Demand<'a> {
 
 #[test]
 fn laws_of_lists_over_siblings() {
-    run(&lists(Tick::Nano, 10), |scenario| {
-        lists_are_charged_all_or_none(&mut InMemory::new(true), &scenario)
-    });
+    laws_hold(|first, _, policy| first.sibling(policy));
 }
 
 #[test]
 fn laws_of_lists_over_limiters_that_were_built_apart() {
-    run(&lists(Tick::Nano, 10), |scenario| {
-        lists_are_charged_all_or_none(&mut InMemory::new(false), &scenario)
+    laws_hold(|_, local, policy| local.limiter(4_096, policy));
+}
+
+/// `next` makes all limiters but the first.
+fn laws_hold(next: fn(&Memory, &Local, &Policy) -> Memory) {
+    run(&lists(Tick::Nano, 10), |scenario: Lists| {
+        let local = Local::default();
+        let mut first: Option<Memory> = None;
+        let make = |policy: &Policy| -> Arc<dyn Limiter> {
+            Arc::new(match &first {
+                Some(first) => next(first, &local, policy),
+                None => first.insert(local.limiter(4_096, policy)).clone(),
+            })
+        };
+        lists_are_charged_all_or_none(&local, make, &scenario)
     });
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use limiter_test::conformance;
+use limiter_test::conformance::{
+    BY_MICROS, CHARGES, GCRA, OPERATIONS, SEVERAL, SPANS, WINDOWS, run,
+};
 
 use super::store::Store;
 
@@ -17,10 +19,6 @@ fn a_cluster_conforms() {
 }
 
 fn all_conform(store: &Arc<Store>) {
-    conformance::gcra(|policy| store.limiter(policy));
-    conformance::windows(|policy| store.limiter(policy));
-    conformance::several(|policy| store.limiter(policy));
-    conformance::operations(|policy| store.limiter(policy));
-    conformance::spans(|policy| store.limiter(policy));
-    conformance::spans_by_micros(|policy| store.limiter(policy));
+    let files = [GCRA, WINDOWS, SEVERAL, OPERATIONS, CHARGES, SPANS, BY_MICROS];
+    run(&files, |policy| store.limiter(policy));
 }

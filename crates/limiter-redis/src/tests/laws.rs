@@ -8,12 +8,13 @@ use limiter_test::{
     policies::{any_alike, any_several_alike, any_single, any_window},
     properties,
     schedule::{Scenario, Step, Tick, Time, mixed, scenarios, traffic},
+    subject::Subject,
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
-use super::store::{InRedis, Store};
+use super::store::Store;
 
-type OneLimiter = fn(&mut InRedis, &Scenario) -> Law;
+type OneLimiter = fn(&mut dyn Subject, &Scenario) -> Law;
 
 /// Tries a law with policies that take turns on one key, up to three of them.
 fn holds(law: OneLimiter, time: Time, most: usize) {
@@ -110,6 +111,15 @@ fn law_5_a_clock_that_steps_back_gives_nothing() {
 #[test]
 fn law_5_no_wait_outlasts_a_recovery() {
     holds(laws::no_wait_outlasts_a_recovery, Time::AnyWay, 60);
+}
+
+/// The debt of a step back of 4 us, of a queue whose burst and depth take 1.8 us, is possible.
+#[test]
+fn law_5_a_step_back_costs_a_queue_of_microseconds_ten_of_them() {
+    let policy = Policy::parse("test", "5000/ms burst 5 by leaky-queue depth 4").unwrap();
+    let steps = [0, -4_000].map(|gap| Step { gap, cost: Cost::ONE, turn: 0 });
+    let scenario = Scenario { policy: policy.clone(), others: Vec::new(), steps: steps.to_vec() };
+    laws::no_wait_outlasts_a_recovery(&mut Store::new().limiter(policy), &scenario).unwrap();
 }
 
 #[test]

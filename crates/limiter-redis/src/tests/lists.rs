@@ -3,15 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use limiter_core::{
-    Cost, Demand, ErrorKind, JointDecision, Key, Limiter, LimiterFuture, Policy, Quota, Source,
-    Timestamp, decide,
+    Cost, Demand, ErrorKind, JointDecision, Key, Limiter, Policy, Quota, Source, decide,
 };
 use limiter_test::{
     laws::lists::lists_are_charged_all_or_none,
-    lists::{self, Lists, lists},
+    lists::{Lists, lists},
     properties,
     schedule::Tick,
-    subject::EPOCH,
 };
 use proptest::test_runner::TestRunner;
 
@@ -21,45 +19,15 @@ use super::{
 };
 use crate::RedisLimiter;
 
-/// Limiters of one client, on a clock that a test sets.
-struct Siblings {
-    store: Arc<Store>,
-    first: RedisLimiter<Client>,
-}
-
-impl Siblings {
-    fn new(store: &Arc<Store>) -> Self {
-        let first = Policy::gcra("first", Quota::per_second(1));
-        let first = store.limiter_of(&unique(), &first, 0);
-        Self { store: Arc::clone(store), first }
-    }
-}
-
-impl lists::Store for Siblings {
-    fn tick(&self) -> Duration {
-        Duration::from_micros(1)
-    }
-
-    fn is_one_step(&self) -> bool {
-        false
-    }
-
-    fn limiter(&mut self, policy: &Policy) -> Arc<dyn Limiter> {
-        Arc::new(self.first.sibling(policy).unwrap())
-    }
-
-    fn set(&mut self, now: Timestamp) {
-        self.store.client.set_time(now.saturating_add(EPOCH));
-    }
-
-    fn wait_for<T>(&self, future: LimiterFuture<T>) -> T {
-        self.store.block_on(future).unwrap()
-    }
-}
-
 fn laws_hold_on(store: &Arc<Store>, cases: u32) {
     let config = properties::config(file!(), cases);
-    let law = |scenario: Lists| lists_are_charged_all_or_none(&mut Siblings::new(store), &scenario);
+    let law = |scenario: Lists| {
+        let first = Policy::gcra("first", Quota::per_second(1));
+        let first = store.limiter_of(&unique(), &first, 0);
+        let sibling =
+            |policy: &Policy| -> Arc<dyn Limiter> { Arc::new(first.sibling(policy).unwrap()) };
+        lists_are_charged_all_or_none(&**store, sibling, &scenario)
+    };
     TestRunner::new(config).run(&lists(Tick::Micro, 6), law).unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use limiter_core::{Cost, Policy, Quota, Receipt, Timestamp};
-use limiter_test::subject::{Operations, Subject};
+use limiter_test::subject::Subject;
 
 use super::store::{Store, policy, unique};
 
@@ -39,7 +39,7 @@ fn a_reservation_is_refunded_whole_or_not_at_all_before_its_time() {
         let mut limiter = Store::new().limiter(policy.clone());
         let _first = limiter.reserve(at(0), "key", Cost::of(10), Duration::ZERO);
         let reserve = |limiter: &mut _| {
-            let reserved = Operations::reserve(limiter, at(0), "key", Cost::of(4), 3 * MINUTE);
+            let reserved = Subject::reserve(limiter, at(0), "key", Cost::of(4), 3 * MINUTE);
             reserved.into_receipt().unwrap()
         };
         let behind = reserve(&mut limiter);

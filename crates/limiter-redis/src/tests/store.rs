@@ -72,7 +72,7 @@ impl Store {
         // A cached denial follows the clock of the process, which does not step back.
         let settings = |builder: crate::Builder| builder.denial_cache(0).lease(lease);
         let limiter = self.limiter_with(prefix, &policies[0], settings);
-        InStore::new(Arc::clone(self), limiter, policies)
+        InStore::of(Arc::clone(self), limiter, policies)
     }
 
     /// Returns a limiter that caches so many denials.

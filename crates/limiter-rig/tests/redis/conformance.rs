@@ -15,7 +15,7 @@ use limiter_redis::fred::{clients::Pool, interfaces::ClientLike, types::config::
 use limiter_redis::{RedisLimiter, ScriptClient};
 use limiter_rig::server::{Cluster, Server};
 use limiter_test::{
-    conformance,
+    conformance::{CHARGES, GCRA, OPERATIONS, SEVERAL, WINDOWS, run},
     subject::{InStore, Process},
 };
 use tokio::runtime::{Builder, Runtime};
@@ -44,7 +44,7 @@ impl<C: ScriptClient> Clients<C> {
         // A cached denial follows this process's clock.
         let builder = builder.deadline(Duration::from_secs(10)).denial_cache(0);
         let limiter = builder.build_on(self.client.clone()).unwrap();
-        InStore::new(Arc::clone(self), limiter, &[policy])
+        InStore::of(Arc::clone(self), limiter, &[policy])
     }
 }
 
@@ -101,8 +101,6 @@ fn a_multiplexed_connection_of_redis_conforms() {
 }
 
 fn all_conform<C: ScriptClient>(clients: &Arc<Clients<C>>) {
-    conformance::gcra(|policy| clients.limiter(policy));
-    conformance::windows(|policy| clients.limiter(policy));
-    conformance::several(|policy| clients.limiter(policy));
-    conformance::operations(|policy| clients.limiter(policy));
+    let files = [GCRA, WINDOWS, SEVERAL, OPERATIONS, CHARGES];
+    run(&files, |policy| clients.limiter(policy));
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     laws::single,
-    subject::{Bare, InMemory, Operations},
+    subject::{Bare, InMemory, Subject},
 };
 
 /// What an adversary found.
@@ -65,7 +65,7 @@ pub fn attack(policy: &Policy, limit: &Limit, window: Duration, effort: Effort) 
     if in_memory.most > alone.most { in_memory } else { alone }
 }
 
-fn search<T: Operations>(
+fn search<T: Subject>(
     make: impl Fn() -> T,
     limit: &Limit,
     window: Duration,

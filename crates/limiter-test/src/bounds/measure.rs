@@ -18,28 +18,17 @@ pub struct Admission {
 /// If an admission is earlier than the one before it.
 #[must_use]
 pub fn most_in_a_window(admissions: &[Admission], window: Duration) -> u128 {
-    running(admissions, window).map(|(_, within)| within).max().unwrap_or(0)
-}
-
-/// Returns for each admission its time, and the permits in the window that ends there.
-///
-/// # Panics
-///
-/// If an admission is earlier than the one before it.
-pub fn running(
-    admissions: &[Admission],
-    window: Duration,
-) -> impl Iterator<Item = (u128, u128)> + '_ {
     assert!(admissions.is_sorted_by_key(|admission| admission.at), "{admissions:?}");
     let mut oldest = admissions.iter().peekable();
     let mut within = 0;
-    admissions.iter().map(move |latest| {
+    let running = admissions.iter().map(|latest| {
         within += u128::from(latest.permits);
         while let Some(old) = oldest.next_if(|old| latest.at - old.at >= window.as_nanos()) {
             within -= u128::from(old.permits);
         }
-        (latest.at, within)
-    })
+        within
+    });
+    running.max().unwrap_or(0)
 }
 
 #[cfg(test)]

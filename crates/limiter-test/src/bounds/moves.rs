@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_core::{Cost, Receipt, Timestamp};
 
 use super::measure::Admission;
-use crate::subject::Operations;
+use crate::subject::Subject;
 
 const KEY: &str = "key";
 
@@ -43,7 +43,7 @@ struct Player<T> {
 ///
 /// Unless the clock `steps_back`, moves that would set it back are left out. Times count from the
 /// first moment, and only forwards: what was set back passes once more.
-pub fn play<T: Operations>(target: T, moves: &[Move], steps_back: bool) -> Vec<Admission> {
+pub fn play<T: Subject>(target: T, moves: &[Move], steps_back: bool) -> Vec<Admission> {
     let now = Timestamp::ZERO;
     let mut player =
         Player { target, now, passed: 0, held: Vec::new(), settled: Vec::new(), steps_back };
@@ -56,7 +56,7 @@ pub fn play<T: Operations>(target: T, moves: &[Move], steps_back: bool) -> Vec<A
     admissions
 }
 
-impl<T: Operations> Player<T> {
+impl<T: Subject> Player<T> {
     fn play(&mut self, made: Move) {
         match made {
             Move::At(at) => self.set(Timestamp::from_nanos(at)),

@@ -12,18 +12,15 @@ use crate::{
         gcra,
     },
     schedule::{Request, Scenario},
-    subject::Operations,
+    subject::Subject,
 };
 
 /// Law 9: what a key takes under one policy is used up under all that share its states, by GCRA as a part of the burst, by
 /// others as a number of permits. Under all others nothing changes, nor does a refusal change anything.
-pub fn a_changed_quota_keeps_what_is_used(
-    subject: &mut impl Operations,
-    scenario: &Scenario,
-) -> Law {
+pub fn a_changed_quota_keeps_what_is_used(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     for Request { now, policy, cost } in scenario.requests() {
         let policies: Vec<_> = scenario.policies().collect();
-        let peek_all = |subject: &mut _| -> Vec<_> {
+        let peek_all = |subject: &mut dyn Subject| -> Vec<_> {
             let peek = |policy: &&Policy| peek_by(subject, now, policy);
             policies.iter().map(peek).collect()
         };
@@ -61,14 +58,14 @@ fn taken_of(limit: &Limit, charged: &Limit, cost: u64, tick: Duration) -> (u64, 
     (permits(time / own), permits(rounded.div_ceil(own)))
 }
 
-fn peek_by(subject: &mut impl Operations, now: Timestamp, policy: &Policy) -> Usage {
+fn peek_by(subject: &mut dyn Subject, now: Timestamp, policy: &Policy) -> Usage {
     subject.switch(policy);
     subject.peek(now, KEY)
 }
 
 /// Law 9: on a key without debts, a handle decides as a limiter that was built with the policy that
 /// the handle reports. `make` builds such limiters.
-pub fn a_handle_enforces_the_policy_that_it_reports<S: Operations>(
+pub fn a_handle_enforces_the_policy_that_it_reports<S: Subject>(
     subject: &mut S,
     make: impl Fn(Policy) -> S,
     scenario: &Scenario,
@@ -93,7 +90,7 @@ pub fn a_handle_enforces_the_policy_that_it_reports<S: Operations>(
 }
 
 /// GCRA with quotas of one span in turn, reservations and refunds follows the model.
-pub fn gcra_follows_its_model(subject: &mut impl Operations, scenario: &Scenario) -> Law {
+pub fn gcra_follows_its_model(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let mut state = None;
     let mut receipts: Vec<(gcra::Receipt, Receipt)> = Vec::new();
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
@@ -110,25 +107,17 @@ pub fn gcra_follows_its_model(subject: &mut impl Operations, scenario: &Scenario
             let back = model.refund(&mut state, made, (receipt.permits() - kept).into());
             prop_assert_eq!(u128::from(subject.refund(now, receipt.keep(kept))), back);
         }
-        if index % 7 == 3 {
-            subject.switch(policy);
-            let charged = subject.charge(now, KEY, cost);
-            let permits = quota.charge(&mut state, made, cost.get().into());
-            prop_assert_eq!(u128::from(charged.permits()), permits, "{} at tick {}", cost, made);
-            let remaining = u128::from(charged.decision().remaining());
-            prop_assert_eq!(remaining, quota.remaining(state, made));
-            if let (Some(receipt), Some(mark)) = (charged.into_receipt(), state) {
-                receipts
-                    .push((gcra::Receipt { made, at: made, mark, cost: permits, quota }, receipt));
-            }
-            continue;
-        }
+        let in_any_case = index % 7 == 3;
         let within = [Duration::ZERO, scenario.quota().window(), Duration::MAX];
         let within = within.get(index % 3).copied().unwrap_or_default();
-        let cost_in_permits = u128::from(cost.get());
-        let outcome = quota.take(&mut state, made, cost_in_permits, ticks(within));
         subject.switch(policy);
-        let reservation = subject.reserve(now, KEY, cost, within);
+        let (outcome, permits, reservation) = if in_any_case {
+            let permits = quota.charge(&mut state, made, cost.get().into());
+            (gcra::Outcome::Admitted(made), permits, subject.charge(now, KEY, cost))
+        } else {
+            let outcome = quota.take(&mut state, made, cost.get().into(), ticks(within));
+            (outcome, cost.get().into(), subject.reserve(now, KEY, cost, within))
+        };
         let returned = match reservation.delay() {
             Some(delay) => gcra::Outcome::Admitted(made + ticks(delay)),
             None => gcra::Outcome::Refused(reservation.decision().retry_after().map(ticks)),
@@ -136,11 +125,11 @@ pub fn gcra_follows_its_model(subject: &mut impl Operations, scenario: &Scenario
         prop_assert_eq!(returned, outcome, "{} at tick {}", cost, made);
         let remaining = u128::from(reservation.decision().remaining());
         prop_assert_eq!(remaining, quota.remaining(state, made));
-        if let (Some(receipt), Some(mark), gcra::Outcome::Admitted(at)) =
-            (reservation.into_receipt(), state, outcome)
-        {
-            let cost = cost_in_permits;
-            receipts.push((gcra::Receipt { made, at, mark, cost, quota }, receipt));
+        if let gcra::Outcome::Admitted(at) = outcome {
+            prop_assert_eq!(u128::from(reservation.permits()), permits, "{} at {}", cost, made);
+            if let (Some(receipt), Some(mark)) = (reservation.into_receipt(), state) {
+                receipts.push((gcra::Receipt { made, at, mark, cost: permits, quota }, receipt));
+            }
         }
     }
     Ok(())

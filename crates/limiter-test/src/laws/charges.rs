@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Decision, Limit, Policy, Timestamp};
+use limiter_core::{Cost, Limit};
 use proptest::{prelude::*, test_runner::TestCaseError};
 
-use super::{KEY, Law, is_paced, largest, stays_within, waits::longest_recovery};
+use super::{
+    KEY, Law, has_paced_slots, most_at_once, stays_within,
+    waits::{is_exact, longest_recovery},
+};
 use crate::{
     oracle::{Admitted, Model},
     schedule::{self, Request, Scenario},
-    subject::Operations,
+    subject::Subject,
 };
 
 /// The most permits that these laws charge in any case, so that no count saturates.
@@ -17,12 +20,10 @@ const MAX_CHARGE: u64 = 1_000_000_000_000;
 
 /// Law 1, and law 3 for one permit: what is taken up to a number is what remains, or that number; nothing only
 /// if nothing remains, with the wait for one permit. A part is given back at once.
-pub fn taking_takes_what_fits(subject: &mut impl Operations, scenario: &Scenario) -> Law {
+pub fn taking_takes_what_fits(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let mut admitted = Admitted::by_ticks_of(subject.tick());
-    let mut latest = Timestamp::ZERO;
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
-        admitted.pass(now.saturating_since(latest));
-        latest = now;
+        admitted.set_clock(now);
         subject.switch(policy);
         let before = subject.peek(now, KEY);
         let taken = subject.take_up_to(now, KEY, cost);
@@ -56,17 +57,12 @@ pub fn taking_takes_what_fits(subject: &mut impl Operations, scenario: &Scenario
 /// policy.
 ///
 /// [`charge`]: limiter_core::Limiter::charge
-pub fn charges_afterwards_keep_the_bound(
-    subject: &mut impl Operations,
-    scenario: &Scenario,
-) -> Law {
+pub fn charges_afterwards_keep_the_bound(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let mut admitted = Admitted::by_ticks_of(subject.tick());
-    let mut latest = Timestamp::ZERO;
     let most = scenario.policy.limits().iter().map(most_within_the_horizon).min().unwrap_or(0);
     let mut largest = 0;
     for Request { now, cost, .. } in scenario.requests() {
-        admitted.pass(now.saturating_since(latest));
-        latest = now;
+        admitted.set_clock(now);
         if subject.decide(now, KEY, Cost::ONE).is_admitted() {
             admitted.add(&scenario.policy, Cost::ONE);
             if let Ok(cost) = Cost::new(cost.get().min(most)) {
@@ -96,15 +92,30 @@ fn most_within_the_horizon(limit: &Limit) -> u64 {
 /// Law 1 from both sides, for limits with windows: each charge in any case is counted if no more than the limit
 /// counts, and what is taken or remains afterwards is what the definition says. For one policy, and clocks
 /// that do not step back.
-pub fn charges_follow_the_definition(subject: &mut impl Operations, scenario: &Scenario) -> Law {
+pub fn charges_follow_the_definition(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
+    follow_the_definition(subject, scenario, 3)
+}
+
+/// Makes `kinds` of requests in turn: checks, charges in any case, and requests for as many permits as fit.
+pub(super) fn follow_the_definition(
+    subject: &mut dyn Subject,
+    scenario: &Scenario,
+    kinds: usize,
+) -> Law {
     let models = scenario.policy.limits().iter().map(Model::new);
     let Some(mut models) = models.collect::<Option<Vec<_>>>() else {
         return Err(TestCaseError::reject("a limit without a model"));
     };
     for (index, Request { now, cost, .. }) in scenario.requests().enumerate() {
         let fits = |models: &[Model], cost| models.iter().all(|model| model.fits(now, cost));
-        let decision = match index % 3 {
+        let (decision, taken) = match index % kinds {
             0 => {
+                let decision = subject.decide(now, KEY, cost);
+                let fits = fits(&models, cost);
+                prop_assert_eq!(decision.is_admitted(), fits, "{} at {:?}", cost, now);
+                (decision, if fits { cost.get() } else { 0 })
+            }
+            1 => {
                 let cost = cost.min(Cost::of(MAX_CHARGE));
                 let charged = subject.charge(now, KEY, cost);
                 let all = models.iter().all(|model| !model.is_overshot(now));
@@ -112,36 +123,21 @@ pub fn charges_follow_the_definition(subject: &mut impl Operations, scenario: &S
                 for model in models.iter_mut().filter(|model| !model.is_overshot(now)) {
                     model.take(now, cost);
                 }
-                charged.decision()
+                (charged.decision(), 0)
             }
-            1 => {
+            _ => {
                 let taken = subject.take_up_to(now, KEY, cost);
-                let permits = Cost::new(taken.permits());
-                if let Ok(permits) = permits {
+                if let Ok(permits) = Cost::new(taken.permits()) {
                     prop_assert!(fits(&models, permits), "{permits} do not fit");
                 }
                 let more = Cost::of(taken.permits().saturating_add(1));
                 prop_assert!(more > cost || !fits(&models, more), "{more} fit");
-                if let Ok(permits) = permits {
-                    models.iter_mut().for_each(|model| model.take(now, permits));
-                }
-                taken.decision()
-            }
-            _ => {
-                let decision = subject.decide(now, KEY, cost);
-                prop_assert_eq!(
-                    decision.is_admitted(),
-                    fits(&models, cost),
-                    "{} at {:?}",
-                    cost,
-                    now
-                );
-                if decision.is_admitted() {
-                    models.iter_mut().for_each(|model| model.take(now, cost));
-                }
-                decision
+                (taken.decision(), taken.permits())
             }
         };
+        if let Ok(taken) = Cost::new(taken) {
+            models.iter_mut().for_each(|model| model.take(now, taken));
+        }
         if let [model] = models.as_slice() {
             if let Ok(rest) = Cost::new(decision.remaining()) {
                 prop_assert!(model.fits(now, rest), "{rest} do not remain at {now:?}");
@@ -157,7 +153,7 @@ pub fn charges_follow_the_definition(subject: &mut impl Operations, scenario: &S
 /// admitted then, and the key is fresh after the reset that was returned, if it is the policy's only limit.
 ///
 /// Time continues from each wait.
-pub fn waits_after_a_charge_are_exact(subject: &mut impl Operations, scenario: &Scenario) -> Law {
+pub fn waits_after_a_charge_are_exact(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let tick = subject.tick();
     let mut offset = Duration::ZERO;
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
@@ -177,39 +173,23 @@ pub fn waits_after_a_charge_are_exact(subject: &mut impl Operations, scenario: &
                 [_] => decision.reset_after(),
                 _ => longest_recovery(scenario, tick),
             };
-            let most = policy.limits().iter().map(largest).min().unwrap_or(1);
-            let later = now.saturating_add(reset);
-            is_fresh(subject, later, Cost::of(most), &format!("never seen {index}"))?;
+            let (later, all) = (now.saturating_add(reset), Cost::of(most_at_once(policy)));
+            // A key that has recovered gets the same decision as one that was never seen.
+            let absent = format!("never seen {index}");
+            let [recovered, absent] =
+                [KEY, &absent].map(|key| subject.take_up_to(later, key, all).decision());
+            prop_assert_eq!(recovered, absent);
             offset += reset;
             continue;
         }
         let check = subject.decide(now, KEY, Cost::ONE);
         if let (false, Some(wait)) = (check.is_admitted(), check.retry_after()) {
             prop_assert_eq!(check.remaining(), 0);
-            prop_assert!(wait >= tick);
-            let early = subject.decide(now.saturating_add(wait - tick), KEY, Cost::ONE);
-            prop_assert_eq!((early.is_admitted(), early.retry_after()), (false, Some(tick)));
-            let due = subject.decide(now.saturating_add(wait), KEY, Cost::ONE);
-            prop_assert!(due.is_admitted(), "refused after {wait:?}: {due:?}");
+            is_exact(wait, subject, now, Cost::ONE)?;
             offset += wait;
         } else {
-            prop_assert!(check.is_admitted() || is_beside_a_slot(policy), "{check:?}");
+            prop_assert!(check.is_admitted() || has_paced_slots(policy), "{check:?}");
         }
     }
-    Ok(())
-}
-
-/// Returns whether a slot of a policy's paced limit may admit nothing.
-fn is_beside_a_slot(policy: &Policy) -> bool {
-    policy.limits().iter().any(is_paced)
-}
-
-/// Checks that a key that has recovered gets the same decision as one that was never seen.
-fn is_fresh(subject: &mut impl Operations, now: Timestamp, all: Cost, other: &str) -> Law {
-    let of = |subject: &mut _, key: &str| -> Decision {
-        Operations::take_up_to(subject, now, key, all).decision()
-    };
-    let (recovered, absent) = (of(subject, KEY), of(subject, other));
-    prop_assert_eq!(recovered, absent);
     Ok(())
 }

@@ -9,10 +9,11 @@ use limiter_core::{
 };
 use proptest::{prelude::*, test_runner::TestCaseError};
 
-use super::{Law, is_paced, stays_within};
+use super::{Law, has_paced_slots, stays_within};
 use crate::{
-    lists::{ListedDemand, Lists, Store},
+    lists::{ListedDemand, Lists},
     oracle::Admitted,
+    subject::{EPOCH, Process},
 };
 
 /// The demands of a list for one key of one limiter, as one.
@@ -30,8 +31,8 @@ struct Group {
 type Charged = (Timestamp, usize, Cost);
 
 /// The limiters of a scenario, each under all of its policies, and what was charged.
-struct Run<'a, S> {
-    store: &'a mut S,
+struct Run<'a, P> {
+    store: &'a P,
     handles: Vec<Vec<Arc<dyn Limiter>>>,
     now: Timestamp,
     charged: BTreeMap<(usize, u8), Vec<Charged>>,
@@ -40,8 +41,14 @@ struct Run<'a, S> {
 
 /// Laws 1, 2, 3, 6 and 7 for lists: a list is admitted exactly if each of its limiters alone admits its part, whatever
 /// the order of the demands. A refusal charges nothing, and its wait is exact.
-pub fn lists_are_charged_all_or_none(store: &mut impl Store, scenario: &Lists) -> Law {
-    let mut run = Run::new(store, scenario)?;
+///
+/// `make` makes the limiters, each with states of its own in the store of the process.
+pub fn lists_are_charged_all_or_none(
+    store: &impl Process,
+    make: impl FnMut(&Policy) -> Arc<dyn Limiter>,
+    scenario: &Lists,
+) -> Law {
+    let mut run = Run::new(store, make, scenario)?;
     for list in &scenario.lists {
         run.pass(Duration::from_nanos(list.gap));
         // What two policies admit of one key together depends on their spans, and not every store decides on it.
@@ -65,27 +72,31 @@ pub fn lists_are_charged_all_or_none(store: &mut impl Store, scenario: &Lists) -
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
-impl<'a, S: Store> Run<'a, S> {
-    fn new(store: &'a mut S, scenario: &Lists) -> Result<Self, TestCaseError> {
+impl<'a, P: Process> Run<'a, P> {
+    fn new(
+        store: &'a P,
+        mut make: impl FnMut(&Policy) -> Arc<dyn Limiter>,
+        scenario: &Lists,
+    ) -> Result<Self, TestCaseError> {
         let mut handles = Vec::new();
         for (index, limiter) in scenario.limiters.iter().enumerate() {
             // Policies of one name would share states in a store that knows them by name.
             let own = Policy::all_of(&format!("limiter {index}"), [limiter.policy.clone()]);
             let own = own.map_err(|error| TestCaseError::fail(error.to_string()))?;
-            let first = store.limiter(&own);
+            let first = make(&own);
             let others = limiter.others.iter().map(|policy| first.with_policy(policy));
             let others = others.collect::<Result<Vec<_>, Error>>();
             let others = others.map_err(|error| TestCaseError::fail(error.to_string()))?;
             handles.push([first].into_iter().chain(others).collect());
         }
-        let now = Timestamp::from_nanos(3_600_000_000_000);
-        store.set(now);
+        let now = Timestamp::from_nanos(3_600_000_000_000).saturating_add(EPOCH);
+        store.set_clock(now);
         Ok(Self { store, handles, now, charged: BTreeMap::new(), replays: 0 })
     }
 
     fn pass(&mut self, time: Duration) {
         self.now = self.now.saturating_add(time);
-        self.store.set(self.now);
+        self.store.set_clock(self.now);
     }
 
     fn handle(&self, limiter: usize, turn: usize) -> &Arc<dyn Limiter> {
@@ -154,7 +165,7 @@ impl<'a, S: Store> Run<'a, S> {
 
         prop_assert_eq!(joint.is_admitted(), longest == Some(Duration::ZERO), "{:?}", &waits);
         prop_assert_eq!(other.is_admitted(), joint.is_admitted(), "in the opposite order");
-        if self.store.is_one_step() {
+        if self.store.lists_are_one_step() {
             prop_assert_eq!(joint.retry_after(), longest);
             prop_assert_eq!(other.retry_after(), longest, "in the opposite order");
             let last = demands.len() - 1;
@@ -175,7 +186,7 @@ impl<'a, S: Store> Run<'a, S> {
             let remaining =
                 |usages: &[Usage]| usages.iter().map(Usage::remaining).collect::<Vec<_>>();
             prop_assert_eq!(remaining(&after), remaining(&before), "a refusal has charged");
-            if self.store.is_one_step() {
+            if self.store.lists_are_one_step() {
                 prop_assert_eq!(after, before, "a refusal has written");
             }
         }
@@ -204,11 +215,11 @@ impl<'a, S: Store> Run<'a, S> {
         let key = key("replay", self.replays);
         let limiter = group.state.0;
         for (at, turn, cost) in self.charged.get(&group.state).into_iter().flatten() {
-            self.store.set(*at);
+            self.store.set_clock(*at);
             let again = self.store.wait_for(self.handle(limiter, *turn).check_n(&key, *cost));
             prop_assert!(again.is_admitted(), "{} at {:?} was admitted before", cost, at);
         }
-        self.store.set(self.now);
+        self.store.set_clock(self.now);
         let decided = self.handle(limiter, group.turn).check_n(&key, group.cost);
         Ok(self.store.wait_for(decided).retry_after())
     }
@@ -222,16 +233,14 @@ impl<'a, S: Store> Run<'a, S> {
     }
 
     fn is_paced(&self, group: &Group) -> bool {
-        self.handle(group.state.0, group.turn).policy().limits().iter().any(is_paced)
+        has_paced_slots(self.handle(group.state.0, group.turn).policy())
     }
 
     fn stays_within_the_bounds(&self) -> Law {
         for ((limiter, _), charged) in &self.charged {
             let mut admitted = Admitted::by_ticks_of(self.store.tick());
-            let mut latest = Timestamp::ZERO;
             for (at, turn, cost) in charged {
-                admitted.pass(at.saturating_since(latest));
-                latest = *at;
+                admitted.set_clock(*at);
                 admitted.add(self.handle(*limiter, *turn).policy(), *cost);
             }
             stays_within(&admitted)?;

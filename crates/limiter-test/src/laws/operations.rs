@@ -9,18 +9,17 @@ use super::{KEY, Law, stays_within};
 use crate::{
     oracle::Admitted,
     schedule::{Request, Scenario},
-    subject::Operations,
+    subject::Subject,
 };
 
 /// Law 1 for reservations: counted when they may be used, they stay within the bound, none later
 /// than asked for, none beyond the horizon, and in order. For clocks that do not step back.
-pub fn reservations_keep_the_bound(subject: &mut impl Operations, scenario: &Scenario) -> Law {
+pub fn reservations_keep_the_bound(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let window = scenario.quota().window();
     let mut admitted = Admitted::by_ticks_of(subject.tick());
-    let (mut latest, mut last_use) = (Timestamp::ZERO, Timestamp::ZERO);
+    let mut last_use = Timestamp::ZERO;
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
-        admitted.pass(now.saturating_since(latest));
-        latest = now;
+        admitted.set_clock(now);
         let within = [Duration::ZERO, window / 2, window, window * 3, Duration::MAX];
         let within = within.get(index % 5).copied().unwrap_or_default();
         subject.switch(policy);
@@ -46,11 +45,6 @@ pub fn reservations_keep_the_bound(subject: &mut impl Operations, scenario: &Sce
         }
     }
     stays_within(&admitted)
-}
-
-/// Returns whether a limit of the policy counts in debts.
-fn has_debts(policy: &Policy) -> bool {
-    policy.limits().iter().any(|limit| limit.algorithm().is_continuous())
 }
 
 /// The shortest horizon of a limit, in whole ticks.
@@ -81,10 +75,7 @@ fn permits_in(time: Duration, policy: &Policy) -> u64 {
 
 /// Law 7: what is given back at once leaves a key as it was, also if it was reserved for later, and what is kept stays
 /// taken.
-pub fn a_refund_gives_back_what_was_taken(
-    subject: &mut impl Operations,
-    scenario: &Scenario,
-) -> Law {
+pub fn a_refund_gives_back_what_was_taken(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
         subject.switch(policy);
         let before = subject.peek(now, KEY);
@@ -95,10 +86,9 @@ pub fn a_refund_gives_back_what_was_taken(
             prop_assert_eq!(subject.refund(now, receipt), cost.get());
             let after = subject.peek(now, KEY);
             // A debt may have been rounded up to a whole tick, at which a reservation is made.
-            let rounded = match has_debts(policy) {
-                true => permits_in(subject.tick(), policy),
-                false => 0,
-            };
+            let is_debt = |limit: &Limit| limit.algorithm().is_continuous();
+            let has_debts = policy.limits().iter().any(is_debt);
+            let rounded = if has_debts { permits_in(subject.tick(), policy) } else { 0 };
             let fewer = before.remaining().checked_sub(after.remaining());
             let later = after.reset_after().checked_sub(before.reset_after());
             prop_assert!(fewer.is_some_and(|fewer| fewer <= rounded), "{before:?}, {after:?}");
@@ -130,17 +120,12 @@ pub fn a_refund_gives_back_what_was_taken(
 ///
 /// Several limits reserve nothing for later here: a limit by GCRA may have drained by the moment that
 /// another limit allows, and then gives back what is reserved for that moment.
-pub fn refunds_never_lift_above_the_bound(
-    subject: &mut impl Operations,
-    scenario: &Scenario,
-) -> Law {
+pub fn refunds_never_lift_above_the_bound(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let mut admitted = Admitted::by_ticks_of(subject.tick());
     let mut receipts: Vec<(usize, Receipt)> = Vec::new();
-    let mut latest = Timestamp::ZERO;
     let is_single = scenario.policy.limits().len() == 1;
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
-        admitted.pass(now.saturating_since(latest));
-        latest = now;
+        admitted.set_clock(now);
         if index % 3 == 2 && !receipts.is_empty() {
             let (addition, receipt) = receipts.swap_remove(index / 3 % receipts.len());
             let kept = if index % 2 == 0 { receipt.permits() / 3 } else { 0 };
@@ -159,7 +144,7 @@ pub fn refunds_never_lift_above_the_bound(
         let reservation = subject.reserve(now, KEY, cost, within);
         let delay = reservation.delay().unwrap_or_default();
         if let Some(receipt) = reservation.into_receipt() {
-            receipts.push((admitted.len(), receipt));
+            receipts.push((admitted.additions(), receipt));
             admitted.add_later(policy, cost, delay);
         }
     }
@@ -169,7 +154,7 @@ pub fn refunds_never_lift_above_the_bound(
 /// Law 7, however the clock steps, whatever is reset and whichever quota charges in between: a
 /// refund gives back no more permits than its receipt has, and no more than it returns.
 pub fn a_refund_gives_back_no_more_than_was_taken(
-    subject: &mut impl Operations,
+    subject: &mut dyn Subject,
     scenario: &Scenario,
 ) -> Law {
     let mut receipts: Vec<(Policy, Receipt)> = Vec::new();

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, Limit, Policy};
+use limiter_core::{Algorithm, Cost, Limit, Policy, Timestamp};
 use proptest::prelude::*;
 
-use super::{KEY, Law, is_paced, largest};
+use super::{KEY, Law, has_paced_slots, is_paced, most_at_once};
 use crate::{
     schedule::{self, Request, Scenario, slot_of},
     subject::Subject,
@@ -14,27 +14,38 @@ use crate::{
 /// Law 3: a refused request is admitted after its `retry_after`, and not a tick earlier.
 ///
 /// Time continues from each retry. A clock that steps back before a request must not matter.
-pub fn retry_after_is_exact(subject: &mut impl Subject, scenario: &Scenario) -> Law {
-    let tick = subject.tick();
+pub fn retry_after_is_exact(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let mut offset = Duration::ZERO;
     for Request { now, policy, cost } in scenario.requests() {
         let now = now.saturating_add(offset);
         if now > schedule::END {
             break;
         }
-        let most = policy.limits().iter().map(largest).min().unwrap_or(0);
+        let most = most_at_once(policy);
         let decision = subject.decide_by(now, policy, KEY, cost);
         prop_assert_eq!(decision.retry_after().is_none(), cost.get() > most);
         if let (false, Some(wait)) = (decision.is_admitted(), decision.retry_after()) {
-            prop_assert!(wait >= tick, "a refusal with a wait of {wait:?}");
-            let early = subject.decide(now.saturating_add(wait - tick), KEY, cost);
-            prop_assert!(!early.is_admitted(), "admitted a tick before {wait:?}");
-            prop_assert_eq!(early.retry_after(), Some(tick));
-            let due = subject.decide(now.saturating_add(wait), KEY, cost);
-            prop_assert!(due.is_admitted(), "refused after {wait:?}: {due:?}");
+            is_exact(wait, subject, now, cost)?;
             offset += wait;
         }
     }
+    Ok(())
+}
+
+/// Checks that a cost that is refused now is admitted after its wait, and not a tick earlier.
+pub(super) fn is_exact(
+    wait: Duration,
+    subject: &mut dyn Subject,
+    now: Timestamp,
+    cost: Cost,
+) -> Law {
+    let tick = subject.tick();
+    prop_assert!(wait >= tick, "a refusal with a wait of {wait:?}");
+    let early = subject.decide(now.saturating_add(wait - tick), KEY, cost);
+    prop_assert!(!early.is_admitted(), "admitted a tick before {wait:?}");
+    prop_assert_eq!(early.retry_after(), Some(tick));
+    let due = subject.decide(now.saturating_add(wait), KEY, cost);
+    prop_assert!(due.is_admitted(), "refused after {wait:?}: {due:?}");
     Ok(())
 }
 
@@ -42,15 +53,14 @@ pub fn retry_after_is_exact(subject: &mut impl Subject, scenario: &Scenario) -> 
 /// earlier.
 ///
 /// Of several limits, `reset_after` describes one, so that the longest recovery is waited for.
-pub fn recovered_equals_absent(subject: &mut impl Subject, scenario: &Scenario) -> Law {
+pub fn recovered_equals_absent(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let tick = subject.tick();
     let mut offset = Duration::ZERO;
     for (index, Request { now, policy, cost }) in scenario.requests().enumerate() {
         let limits = policy.limits();
-        let most = limits.iter().map(largest).min().unwrap_or(1);
-        let all = Cost::of(most);
+        let all = Cost::of(most_at_once(policy));
         // The ceiling of a slot may admit all that ever fits before the window has recovered.
-        let all_need_all = limits.len() == 1 && !limits.iter().any(is_paced);
+        let all_need_all = limits.len() == 1 && !has_paced_slots(policy);
         let now = now.saturating_add(offset);
         if now > schedule::END {
             break;
@@ -74,7 +84,7 @@ pub fn recovered_equals_absent(subject: &mut impl Subject, scenario: &Scenario) 
 }
 
 /// Law 5: however the clock has stepped, no wait is longer than one recovery and the horizon.
-pub fn no_wait_outlasts_a_recovery(subject: &mut impl Subject, scenario: &Scenario) -> Law {
+pub fn no_wait_outlasts_a_recovery(subject: &mut dyn Subject, scenario: &Scenario) -> Law {
     let longest = longest_recovery(scenario, subject.tick());
     for Request { now, policy, cost } in scenario.requests() {
         let decision = subject.decide_by(now, policy, KEY, cost);
@@ -100,7 +110,8 @@ pub(super) fn longest_recovery(scenario: &Scenario, tick: Duration) -> Duration 
         // A slot of another key is freed by the longest debt of all quotas, which is rounded up.
         + (longest(&mut limits.iter(), recovery) + longest(&mut limits.iter(), Limit::horizon)) / 256
         + longest(paced, recovery)
-        + tick
+        // How much longer than that a debt may be until a step back has made it impossible.
+        + 10 * tick
 }
 
 /// Returns how long a limit takes to recover when all was taken, with one in 800 for rounding.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Algorithm, Cost, Limit, Policy};
+use limiter_core::{Algorithm, Cost, Limit, Policy, Timestamp};
 
 use super::gcra::NANO;
 
@@ -10,6 +10,7 @@ use super::gcra::NANO;
 #[derive(Clone, Debug)]
 pub struct Admitted {
     log: Vec<Admission>,
+    now: Timestamp,
     passed: u128,
     /// To which a stretch of time is measured, in nanoseconds.
     tick: u128,
@@ -38,12 +39,13 @@ impl Admitted {
     /// Returns no admissions, by a limiter whose clock has this tick.
     #[must_use]
     pub fn by_ticks_of(tick: Duration) -> Self {
-        Self { log: Vec::new(), passed: 0, tick: tick.as_nanos() }
+        Self { log: Vec::new(), now: Timestamp::ZERO, passed: 0, tick: tick.as_nanos() }
     }
 
-    /// Lets `time` pass.
-    pub fn pass(&mut self, time: Duration) {
-        self.passed += time.as_nanos();
+    /// Sets the clock. A step back takes nothing away from the time that has passed, and what was set back passes once more.
+    pub fn set_clock(&mut self, now: Timestamp) {
+        self.passed += now.saturating_since(self.now).as_nanos();
+        self.now = now;
     }
 
     /// Adds permits of a policy that may be used now.
@@ -66,14 +68,8 @@ impl Admitted {
 
     /// Returns how many additions there were.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn additions(&self) -> usize {
         self.log.len()
-    }
-
-    /// Returns whether there were none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.log.is_empty()
     }
 
     /// Returns a stretch of time in which more was admitted than the bounds that the algorithms publish: by one limit

@@ -7,7 +7,7 @@ use limiter_core::{
     algorithms::{Charges, KeyStates, State, operate},
 };
 
-use super::{Operations, Subject};
+use super::Subject;
 
 /// A policy's transitions with the plainest store: a map that never forgets.
 ///
@@ -84,6 +84,10 @@ impl Subject for Bare {
         Duration::from_nanos(1)
     }
 
+    fn policy(&self) -> Policy {
+        self.policy.clone()
+    }
+
     fn switch(&mut self, policy: &Policy) {
         self.policy.check_families(policy).expect("the policies have the same families");
         self.policy = policy.clone();
@@ -91,12 +95,6 @@ impl Subject for Bare {
 
     fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
         self.reserve(now, key, cost, Duration::ZERO).decision()
-    }
-}
-
-impl Operations for Bare {
-    fn policy(&self) -> Policy {
-        self.policy.clone()
     }
 
     fn peek(&mut self, now: Timestamp, key: &str) -> Usage {

@@ -1,98 +1,65 @@
 //! A limiter whose table is too small for its keys.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use limiter_core::{Cost, Decision, Policy, Receipt, Reservation, Timestamp, Usage};
+use limiter_core::{Cost, LimiterFuture, ManualClock, MemoryLimiter, Policy, Timestamp};
 
-use super::{InMemory, Operations, Subject};
+use super::{InMemory, InStore, Process, Subject};
 
-/// A limiter in memory whose table other keys have filled, so that a key may find no slot.
+/// Other keys of a limiter in memory, which fill its table, so that a key may find no slot.
 #[derive(Debug)]
-pub struct Crowded {
-    limiter: InMemory,
-    /// By which the other keys are charged, in turn.
-    policies: Vec<Policy>,
-    policy: Policy,
-    others: usize,
-    /// How often the others have asked, and may ask.
+pub struct Crowd {
+    /// The limiter, and before how many requests they were charged.
+    charged: Mutex<(InMemory, usize)>,
     rounds: usize,
-    most_rounds: usize,
+    /// By which they are charged, in turn.
+    policies: Vec<Policy>,
+    keys: usize,
 }
 
-impl Crowded {
-    /// Returns a limiter under the first of these policies. Before each of the first `rounds` requests,
-    /// `others` other keys are charged by the policies in turn.
-    ///
-    /// # Panics
-    ///
-    /// If there are no policies.
-    #[must_use]
-    pub fn new(limiter: InMemory, policies: Vec<Policy>, others: usize, rounds: usize) -> Self {
-        let policy = policies.first().expect("there is a policy").clone();
-        Self { limiter, policies, policy, others, rounds: 0, most_rounds: rounds }
+/// Returns a limiter under the first of these policies, with so many slots. Before each of the first `rounds`
+/// requests, other keys are charged by the policies in turn, more than there are slots.
+///
+/// # Panics
+///
+/// If there are no policies.
+#[must_use]
+pub fn crowded(
+    slots: usize,
+    policies: Vec<Policy>,
+    rounds: usize,
+) -> InStore<Crowd, MemoryLimiter<ManualClock>> {
+    let first = policies.first().expect("there is a policy").clone();
+    let subject = InMemory::with_room_for(slots, first);
+    let limiter = subject.limiter.clone();
+    let (charged, keys) = (Mutex::new((subject, 0)), 20 + 3 * slots);
+    InStore::since(Duration::ZERO, Arc::new(Crowd { charged, rounds, policies, keys }), limiter)
+}
+
+impl Process for Crowd {
+    fn tick(&self) -> Duration {
+        Duration::from_nanos(1)
     }
 
-    fn crowd(&mut self, now: Timestamp) {
-        if self.rounds == self.most_rounds {
+    fn set_clock(&self, now: Timestamp) {
+        let (subject, round) = &mut *self.charged.lock().unwrap_or_else(PoisonError::into_inner);
+        subject.set_clock(now);
+        if *round == self.rounds {
             return;
         }
-        self.rounds += 1;
-        let turns = self.policies.iter().cycle().skip(self.rounds % 3).take(self.others);
+        *round += 1;
+        let turns = self.policies.iter().cycle().skip(*round % 3).take(self.keys);
         for (key, policy) in turns.enumerate() {
             let burst = policy.limits().iter().map(|limit| limit.quota().burst()).min();
             let cost = if key % 2 == 0 { 1 } else { burst.unwrap_or(1) };
-            let _ = self.limiter.decide_by(now, policy, &format!("other {key}"), Cost::of(cost));
+            let _ = subject.decide_by(now, policy, &format!("other {key}"), Cost::of(cost));
         }
-        self.limiter.switch(&self.policy);
-    }
-}
-
-impl Subject for Crowded {
-    fn tick(&self) -> Duration {
-        self.limiter.tick()
     }
 
-    fn switch(&mut self, policy: &Policy) {
-        self.policy = policy.clone();
-        self.limiter.switch(policy);
-    }
-
-    fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
-        self.crowd(now);
-        self.limiter.decide(now, key, cost)
-    }
-}
-
-impl Operations for Crowded {
-    fn policy(&self) -> Policy {
-        self.limiter.policy()
-    }
-
-    fn peek(&mut self, now: Timestamp, key: &str) -> Usage {
-        self.crowd(now);
-        self.limiter.peek(now, key)
-    }
-
-    fn reserve(&mut self, now: Timestamp, key: &str, cost: Cost, within: Duration) -> Reservation {
-        self.crowd(now);
-        self.limiter.reserve(now, key, cost, within)
-    }
-
-    fn take_up_to(&mut self, now: Timestamp, key: &str, most: Cost) -> Reservation {
-        self.crowd(now);
-        self.limiter.take_up_to(now, key, most)
-    }
-
-    fn charge(&mut self, now: Timestamp, key: &str, cost: Cost) -> Reservation {
-        self.crowd(now);
-        self.limiter.charge(now, key, cost)
-    }
-
-    fn refund(&mut self, now: Timestamp, receipt: Receipt) -> u64 {
-        self.limiter.refund(now, receipt)
-    }
-
-    fn reset(&mut self, now: Timestamp, key: &str) {
-        self.limiter.reset(now, key);
+    fn wait_for<T>(&self, future: LimiterFuture<T>) -> T {
+        future.wait().expect("a limiter in memory returns no error")
     }
 }

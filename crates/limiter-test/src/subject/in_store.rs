@@ -1,16 +1,26 @@
-//! A limiter in a store that counts in microseconds, on a clock that the test sets.
+//! A limiter in memory or in a store, on a clock that the test sets.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use limiter_core::{
-    Algorithm, Cost, Decision, Limiter, LimiterFuture, Policy, Receipt, Reservation, Timestamp,
-    Usage,
+    Algorithm, Cost, Decision, Limiter, LimiterFuture, Policy, Receipt, Reservation, Source,
+    Store as _, Timestamp, Usage,
 };
 
-use super::{Operations, Subject};
+use super::Subject;
 
 /// A process that calls a store, whose clock the test sets.
 pub trait Process {
+    /// Returns the smallest step of the store's clock, and the unit of its waits: a microsecond, as in Redis.
+    fn tick(&self) -> Duration {
+        Duration::from_micros(1)
+    }
+
+    /// Returns whether a decision over a list is one step of the store, which asks all demands and knows all waits.
+    fn lists_are_one_step(&self) -> bool {
+        false
+    }
+
     /// Sets the store's clock, also to a time before the present one.
     fn set_clock(&self, now: Timestamp);
 
@@ -22,7 +32,7 @@ pub trait Process {
     fn wait_for<T>(&self, future: LimiterFuture<T>) -> T;
 }
 
-/// A limiter in a store.
+/// A limiter in a store. Each decision is compared with its preview, where the store has one.
 pub struct InStore<P, L> {
     /// The process that calls the store.
     pub process: Arc<P>,
@@ -42,9 +52,14 @@ impl<P, L> fmt::Debug for InStore<P, L> {
 
 impl<P, L: Limiter + Clone + 'static> InStore<P, L> {
     /// Returns the subject of a limiter of the first of several policies that take turns.
-    pub fn new(process: Arc<P>, limiter: L, policies: &[Policy]) -> Self {
+    pub fn of(process: Arc<P>, limiter: L, policies: &[Policy]) -> Self {
+        Self::since(epoch(policies), process, limiter)
+    }
+
+    /// Returns the subject of a limiter in a store whose time is `epoch` at the test's zero.
+    pub(super) fn since(epoch: Duration, process: Arc<P>, limiter: L) -> Self {
         let handle = Arc::new(limiter.clone());
-        Self { process, limiter, handle, epoch: epoch(policies) }
+        Self { process, limiter, handle, epoch }
     }
 }
 
@@ -62,21 +77,29 @@ impl<P: Process, L> InStore<P, L> {
 
 impl<P: Process, L: Limiter> Subject for InStore<P, L> {
     fn tick(&self) -> Duration {
-        Duration::from_micros(1)
+        self.process.tick()
     }
 
-    fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
-        self.at(now, |limiter| limiter.check_n(&key.into(), cost))
+    fn policy(&self) -> Policy {
+        self.handle.policy().clone()
     }
 
     fn switch(&mut self, policy: &Policy) {
         self.handle = self.limiter.with_policy(policy).expect("a policy of the same families");
     }
-}
 
-impl<P: Process, L: Limiter> Operations for InStore<P, L> {
-    fn policy(&self) -> Policy {
-        self.handle.policy().clone()
+    fn decide(&mut self, now: Timestamp, key: &str, cost: Cost) -> Decision {
+        self.set_clock(now);
+        let preview = self.handle.preview(&key.into(), cost);
+        let decision = self.process.wait_for(self.handle.check_n(&key.into(), cost));
+        // Several limits may be read beside the last free slot of a table, and then need one each.
+        let may_differ = self.handle.policy().limits().len() > 1;
+        if let Some(preview) = preview
+            && (!may_differ || decision.source() != Source::FullTable)
+        {
+            compare(preview, decision, cost);
+        }
+        decision
     }
 
     fn peek(&mut self, now: Timestamp, key: &str) -> Usage {
@@ -102,6 +125,20 @@ impl<P: Process, L: Limiter> Operations for InStore<P, L> {
     fn reset(&mut self, now: Timestamp, key: &str) {
         self.at(now, |limiter| limiter.reset(&key.into()));
     }
+}
+
+/// Compares the preview of a decision on `cost` with the decision.
+fn compare(preview: Decision, decision: Decision, cost: Cost) {
+    let figures = |it: Decision| (it.is_admitted(), it.retry_after());
+    assert_eq!(figures(preview), figures(decision), "what a preview says");
+    let (before, after) = (preview.remaining(), decision.remaining());
+    // The usage in a preview is the one before the charge.
+    let is_coherent = if decision.is_admitted() {
+        before >= after.saturating_add(cost.get())
+    } else {
+        before == after
+    };
+    assert!(is_coherent, "{before} left in a preview of {cost}, and {after} after it");
 }
 
 /// A store's time with as many digits as a real one, at a day's start, so that windows by the clock begin where they do

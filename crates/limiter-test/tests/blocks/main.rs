@@ -1,10 +1,6 @@
 //! Blocks after strikes: `limiter_core::Blocks` beside the rules, in stores, and by threads.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a helper that fails fails its test"
-)]
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod memory;
 mod rules;

@@ -1,14 +1,17 @@
 //! `Blocks` in memory, compared with the rules.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use limiter_core::{
     Block, Blocks, Cost, Demand, Key, ManualClock, MemoryLimiter, OnFull, Policy, Quota, decide,
 };
 
+use limiter_test::properties;
+use proptest::{prop_assert_eq, test_runner::TestRunner};
+
 use crate::{
     rules::{Rules, Settings},
-    schedule::{Random, Step},
+    schedule::{Step, schedules},
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -36,25 +39,27 @@ fn block(settings: &Settings) -> Block {
 
 #[test]
 fn blocks_in_memory_keep_the_rules() {
-    let mut started = 0;
-    for seed in 0..1_000 {
-        let mut random = Random::new(seed);
-        let settings = random.settings();
+    let started = Cell::new(0);
+    let law = |(settings, steps): (Settings, Vec<Step>)| {
         let (limiter, clock) = limiter();
         let blocks = Blocks::new(&limiter, &block(&settings)).unwrap();
         let (key, mut rules, mut now) = (Key::from("alice"), Rules::new(settings), 1_000_000);
         clock.advance(ms(now));
-        for _ in 0..100 {
-            let step = random.step(&settings, rules.wait(now));
+        for step in steps {
             match step {
                 Step::Wait(by) => {
                     now += by;
                     clock.advance(ms(by));
                 }
+                Step::WaitToTheEnd { less } => {
+                    let by = rules.wait(now).saturating_sub(less);
+                    now += by;
+                    clock.advance(ms(by));
+                }
                 Step::Strike => {
                     let length = blocks.strike(&key).take_ready().unwrap().unwrap();
-                    assert_eq!(length, rules.strike(now).map(ms), "seed {seed}");
-                    started += usize::from(length.is_some());
+                    prop_assert_eq!(length, rules.strike(now).map(ms));
+                    started.set(started.get() + u32::from(length.is_some()));
                 }
                 Step::Success => {
                     blocks.success(&key).take_ready().unwrap().unwrap();
@@ -67,20 +72,22 @@ fn blocks_in_memory_keep_the_rules() {
             }
             let wait = ms(rules.wait(now));
             let blocked_for = blocks.blocked_for(&key).take_ready().unwrap().unwrap();
-            assert_eq!(blocked_for, wait, "seed {seed}, {step:?}");
+            prop_assert_eq!(blocked_for, wait, "{:?}", step);
 
             // A request of another limit, which is charged only if the key is not blocked.
             limiter.reset(key.clone());
             let [strikes, block] = blocks.demands(&key);
             let demands = [strikes, Demand::new(&limiter, &key, Cost::ONE), block];
             let decision = decide(&demands).take_ready().unwrap().unwrap();
-            assert_eq!(decision.is_admitted(), wait.is_zero(), "seed {seed}, {step:?}");
-            assert_eq!(decision.retry_after(), Some(wait), "seed {seed}, {step:?}");
-            assert_eq!(limiter.peek(key.clone()).used(), u64::from(wait.is_zero()));
+            prop_assert_eq!(decision.is_admitted(), wait.is_zero(), "{:?}", step);
+            prop_assert_eq!(decision.retry_after(), Some(wait), "{:?}", step);
+            prop_assert_eq!(limiter.peek(key.clone()).used(), u64::from(wait.is_zero()));
         }
-    }
-    println!("{started} blocks");
-    assert!(started > 1_000);
+        Ok(())
+    };
+    TestRunner::new(properties::config(file!(), 1_000)).run(&schedules(), law).unwrap();
+    // More than one a schedule.
+    assert!(started.get() > properties::cases(1_000), "{started:?} blocks");
 }
 
 /// Other keys are not blocked, and a success changes nothing unless that was set.

@@ -1,9 +1,6 @@
 //! Random settings and schedules.
 
-use proptest::{
-    prelude::Rng,
-    test_runner::{RngAlgorithm, TestRng},
-};
+use proptest::{collection::vec, prelude::*, sample::select};
 
 use crate::rules::Settings;
 
@@ -12,6 +9,10 @@ use crate::rules::Settings;
 pub(crate) enum Step {
     /// Time passes.
     Wait(u64),
+    /// Time passes until the block ends, or until just before that.
+    WaitToTheEnd {
+        less: u64,
+    },
     Strike,
     /// A success, which clears the key.
     Success,
@@ -19,47 +20,27 @@ pub(crate) enum Step {
     Reset,
 }
 
-/// Random choices from a seed. The first ones differ between seeds, as those of `XorShift` do not.
-#[derive(Debug)]
-pub(crate) struct Random(TestRng);
-
-impl Random {
-    /// Returns the choices of a seed.
-    pub(crate) fn new(seed: u64) -> Self {
-        let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        Self(TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
-    }
-
-    /// Returns a number below another one.
-    pub(crate) fn below(&mut self, number: usize) -> usize {
-        self.0.next_u32() as usize % number
-    }
-
-    /// Returns one of several values.
-    pub(crate) fn of<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    /// Returns settings whose blocks are shorter or longer than the time within which strikes count.
-    pub(crate) fn settings(&mut self) -> Settings {
-        let strikes = self.of(&[1, 2, 3, 5]);
-        let (within, lasting) = (self.of(&[10, 100, 700]), self.of(&[7, 60, 100, 1_000]));
-        let longest = lasting * self.of(&[1, 2, 3, 8, 20]);
-        let forget_after = self.of(&[longest, longest + within, longest * 3]);
+/// Returns settings whose blocks are shorter or longer than the time within which strikes count, and a schedule.
+pub(crate) fn schedules() -> impl Strategy<Value = (Settings, Vec<Step>)> {
+    let lengths = (select(vec![10, 100, 700]), select(vec![7, 60, 100, 1_000]));
+    let forgets = (select(vec![1, 2, 3, 8, 20]), select(vec![(1, 0), (1, 1), (3, 0)]));
+    let settings = (select(vec![1, 2, 3, 5]), lengths, forgets);
+    let settings = settings.prop_map(|(strikes, (within, lasting), (factor, (times, more)))| {
+        let longest = lasting * factor;
+        let forget_after = times * longest + more * within;
         Settings { strikes, within, lasting, longest, forget_after }
-    }
+    });
+    settings.prop_flat_map(|settings| (Just(settings), vec(step(settings), 100)))
+}
 
-    /// Returns a step of a key that is refused for `wait`.
-    pub(crate) fn step(&mut self, settings: &Settings, wait: u64) -> Step {
-        let Settings { within, lasting, forget_after, .. } = *settings;
-        match self.below(16) {
-            0 => Step::Success,
-            1 if self.below(4) == 0 => Step::Reset,
-            // To the end of the block, or just before it.
-            3 | 4 if wait > 0 => Step::Wait(wait - u64::from(self.below(3) == 0)),
-            2..=5 => Step::Wait(self.of(&[1, 1, within / 3, within, lasting / 2, forget_after])),
-            _ => Step::Strike,
-        }
-    }
+fn step(settings: Settings) -> impl Strategy<Value = Step> {
+    let Settings { within, lasting, forget_after, .. } = settings;
+    let waits = vec![1, 1, within / 3, within, lasting / 2, forget_after];
+    prop_oneof![
+        4 => Just(Step::Success),
+        1 => Just(Step::Reset),
+        8 => select(vec![0, 0, 1]).prop_map(|less| Step::WaitToTheEnd { less }),
+        10 => select(waits).prop_map(Step::Wait),
+        40 => Just(Step::Strike),
+    ]
 }

@@ -15,6 +15,15 @@ fn poll<T>(future: &mut LimiterFuture<T>) -> Poll<Result<T, limiter_core::Error>
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
+/// Polls so many times, or until the future is ready.
+fn poll_up_to<T>(
+    polls: usize,
+    future: &mut LimiterFuture<T>,
+) -> Poll<Result<T, limiter_core::Error>> {
+    let ready = (0..polls).map(|_| poll(future)).find(Poll::is_ready);
+    ready.unwrap_or(Poll::Pending)
+}
+
 fn run<T>(mut future: LimiterFuture<T>) -> Result<T, limiter_core::Error> {
     loop {
         if let Poll::Ready(result) = poll(&mut future) {
@@ -58,12 +67,7 @@ fn a_key_whose_block_was_not_written_is_refused_until_its_strikes_are_over() {
         let key = Key::from("alice");
         run(blocks.strike(&key)).unwrap();
         let mut strike = blocks.strike(&key);
-        let mut result = Poll::Pending;
-        for _ in 0..polls {
-            if result.is_pending() {
-                result = poll(&mut strike);
-            }
-        }
+        let result = poll_up_to(polls, &mut strike);
         let is_over = result.is_ready();
         store.set_failing(true);
         let result = match result {
@@ -104,12 +108,7 @@ fn a_stalled_strike_changes_no_block_of_others() {
         let key = Key::from("alice");
         run(blocks.strike(&key)).unwrap();
         let mut strike = blocks.strike(&key);
-        let mut result = Poll::Pending;
-        for _ in 0..polls {
-            if result.is_pending() {
-                result = poll(&mut strike);
-            }
-        }
+        let result = poll_up_to(polls, &mut strike);
         if result.is_ready() {
             break;
         }
@@ -143,12 +142,7 @@ fn a_strike_beside_the_start_of_a_block_leaves_nothing() {
         let blocks = Blocks::new(&Deferred::new(limiter), &block).unwrap();
         let key = Key::from("alice");
         let mut strike = blocks.strike(&key);
-        let mut result = Poll::Pending;
-        for _ in 0..polls {
-            if result.is_pending() {
-                result = poll(&mut strike);
-            }
-        }
+        let result = poll_up_to(polls, &mut strike);
         if result.is_ready() {
             break;
         }

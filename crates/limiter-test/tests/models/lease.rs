@@ -32,17 +32,14 @@
 //! forgotten. Callers hold at most one receipt at a time.
 
 mod code;
+mod search;
 mod state;
 mod steps;
 
 use std::sync::LazyLock;
 
-use self::state::State;
-use crate::{
-    admissions::Units,
-    search::{Explored, counterexamples, explore},
-    server::Quota,
-};
+use self::search::{Explored, counterexamples, explore};
+use crate::{admissions::Units, server::Quota};
 
 /// How much earlier a process ends a lease than the server.
 const EARLY: Units = 1;
@@ -237,7 +234,7 @@ const RIGHT: [Leases; 5] = [
 ];
 
 /// What the right rule reaches. To find it takes seconds, and several tests use it.
-static EXPLORED: LazyLock<[(Leases, Explored<State>); RIGHT.len()]> =
+static EXPLORED: LazyLock<[(Leases, Explored); RIGHT.len()]> =
     LazyLock::new(|| RIGHT.map(|leases| (leases, explore(&leases, MOST_STATES))));
 
 #[test]

@@ -16,5 +16,4 @@
 
 mod admissions;
 mod lease;
-mod search;
 mod server;

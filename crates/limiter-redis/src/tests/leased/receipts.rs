@@ -4,7 +4,7 @@ use std::{iter, slice, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use limiter_core::{Cost, LimiterFuture, Policy, Reservation, Source, Timestamp};
-use limiter_test::subject::{Operations, Subject};
+use limiter_test::subject::Subject;
 
 use super::{
     super::store::{InRedis, Store, unique},

@@ -4,10 +4,7 @@ use super::{
     Charge, LATE, LATEST_REPLY, Leases, Rule, Server,
     state::{Lease, Open, State, Step},
 };
-use crate::{
-    admissions::{Admission, Admissions, Units},
-    search::Model,
-};
+use crate::admissions::{Admission, Units};
 
 impl Leases {
     fn can_spend(&self, lease: &Lease) -> bool {
@@ -222,18 +219,9 @@ impl Leases {
         });
         Some(next)
     }
-}
 
-impl Model for Leases {
-    type State = State;
-    type Step = Step;
-
-    fn start(&self) -> State {
-        let (server, leases) = (Server::default(), Vec::new());
-        State { server, leases, admissions: Admissions::new() }
-    }
-
-    fn steps(&self, state: &State) -> Vec<(Step, State)> {
+    /// Returns what can happen in a state, and the state that follows.
+    pub(super) fn steps(&self, state: &State) -> Vec<(Step, State)> {
         let mut steps = [self.charges(state), self.refunds(state), self.grants(state)].concat();
         for (place, lease) in state.leases.iter().enumerate() {
             let more = if lease.is_received { Self::spends } else { Self::replies };
@@ -245,7 +233,8 @@ impl Model for Leases {
         steps.into_iter().map(|(step, next)| (step, self.reduced(next))).collect()
     }
 
-    fn exceeds(&self, state: &State) -> bool {
+    /// Returns whether more was admitted than the bound allows.
+    pub(super) fn exceeds(&self, state: &State) -> bool {
         state.admissions.largest_debt(1) > self.burst
     }
 }

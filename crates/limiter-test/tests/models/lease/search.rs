@@ -1,32 +1,18 @@
 //! Breadth-first search over the states of a model.
 
-use std::{
-    collections::HashSet,
-    fmt::{Debug, Display},
-    hash::Hash,
-    sync::Arc,
+use std::{collections::HashSet, sync::Arc};
+
+use super::{
+    Leases, Server,
+    state::{State, Step},
 };
+use crate::admissions::Admissions;
 
-/// A rule whose reachable states are few enough to visit all of them.
-pub(crate) trait Model {
-    /// Equal states have equal futures, so times are relative to now.
-    type State: Clone + Eq + Hash;
-    type Step: Copy + Display;
-
-    fn start(&self) -> Self::State;
-
-    /// Returns what can happen in a state, and the state that follows.
-    fn steps(&self, state: &Self::State) -> Vec<(Self::Step, Self::State)>;
-
-    /// Returns whether more was admitted than the bound allows.
-    fn exceeds(&self, state: &Self::State) -> bool;
-}
-
-/// The states that a model reaches.
-pub(crate) struct Explored<S> {
-    pub(crate) states: Vec<Arc<S>>,
+/// The states that a model reaches. Equal states have equal futures, so times are relative to now.
+pub(super) struct Explored {
+    pub(super) states: Vec<Arc<State>>,
     /// The steps of a shortest schedule that exceeds the bound, where the search ends.
-    pub(crate) counterexample: Option<String>,
+    pub(super) counterexample: Option<String>,
 }
 
 /// Visits the states of a model, those that take the fewest steps first, until one exceeds the bound or none is left.
@@ -34,10 +20,12 @@ pub(crate) struct Explored<S> {
 /// # Panics
 ///
 /// If there are more than `most` states.
-pub(crate) fn explore<M: Model>(model: &M, most: usize) -> Explored<M::State> {
-    let mut states = vec![Arc::new(model.start())];
+pub(super) fn explore(model: &Leases, most: usize) -> Explored {
+    let (server, leases) = (Server::default(), Vec::new());
+    let start = State { server, leases, admissions: Admissions::new() };
+    let mut states = vec![Arc::new(start)];
     // The state before each, and the step from there.
-    let mut origins: Vec<Option<(usize, M::Step)>> = vec![None];
+    let mut origins: Vec<Option<(usize, Step)>> = vec![None];
     let mut known: HashSet<_> = states.iter().cloned().collect();
     let mut next = 0;
     while next < states.len() {
@@ -63,7 +51,7 @@ pub(crate) fn explore<M: Model>(model: &M, most: usize) -> Explored<M::State> {
 }
 
 /// Returns the steps from the start to a state.
-fn schedule<S: Copy + Display>(origins: &[Option<(usize, S)>], mut state: usize) -> String {
+fn schedule(origins: &[Option<(usize, Step)>], mut state: usize) -> String {
     let mut steps = Vec::new();
     while let Some((before, step)) = origins[state] {
         steps.push(step.to_string());
@@ -74,11 +62,11 @@ fn schedule<S: Copy + Display>(origins: &[Option<(usize, S)>], mut state: usize)
 }
 
 /// Returns the shortest schedule by which each model exceeds the bound, `None` if no schedule does.
-pub(crate) fn counterexamples<M: Model + Debug>(
-    models: impl IntoIterator<Item = M>,
+pub(super) fn counterexamples(
+    models: impl IntoIterator<Item = Leases>,
     most: usize,
 ) -> Vec<Option<String>> {
-    let find = |model: M| {
+    let find = |model: Leases| {
         let Explored { states, counterexample } = explore(&model, most);
         println!("{model:?}: {} states", states.len());
         counterexample
