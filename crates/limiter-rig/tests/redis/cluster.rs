@@ -18,7 +18,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{builder, connect_here, daily, limiter, patient};
+use crate::{builder, connect_here, daily, eventually, limiter, patient};
 
 /// Long enough for a busy machine, and short enough to wait for.
 const LONG: Duration = Duration::from_secs(2);
@@ -44,13 +44,8 @@ pub(crate) fn stored(key: &str) -> String {
 }
 
 /// Checks a key until it is answered.
-pub(crate) async fn recover(limiter: &RedisLimiter, key: &str) -> Duration {
-    let start = Instant::now();
-    while check(limiter, key).await.is_err() {
-        assert!(start.elapsed() < crate::GIVE_UP_AFTER, "the node was not found again");
-        sleep(Duration::from_millis(5)).await;
-    }
-    start.elapsed()
+pub(crate) async fn recover(limiter: &RedisLimiter, key: &str) {
+    eventually("the node is found again", async || check(limiter, key).await.is_ok()).await;
 }
 
 /// Checks of one moment are calls of their own in a cluster, but one write to their node.

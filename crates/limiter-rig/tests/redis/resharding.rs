@@ -12,9 +12,9 @@ use std::{
 use futures::future::join_all;
 use limiter_core::{Cost, Receipt};
 use limiter_redis::{RedisLimiter, fred::util::redis_keyslot};
-use limiter_rig::server::Cluster;
+use limiter_rig::server::{Cluster, wait_until};
 
-use crate::{GIVE_UP_AFTER, PATIENT, key_of, policy};
+use crate::{PATIENT, key_of, policy};
 
 async fn limiter(cluster: &Cluster, text: &str) -> RedisLimiter {
     let builder = RedisLimiter::builder(policy(text)).denial_cache(0).deadline(PATIENT);
@@ -31,11 +31,8 @@ fn in_one_slot(limiter: &RedisLimiter, count: usize) -> (Vec<String>, u16) {
 
 /// Waits until so many more have been counted.
 fn wait_for(more: u64, counted: &AtomicU64) {
-    let (start, before) = (std::time::Instant::now(), counted.load(Relaxed));
-    while counted.load(Relaxed) < before + more {
-        assert!(start.elapsed() < GIVE_UP_AFTER, "no call is decided");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let all = counted.load(Relaxed) + more;
+    wait_until("calls are decided", || counted.load(Relaxed) >= all);
 }
 
 /// Checks and refunds of many subjects while the slot moves there, further and back, with keys on both sides, and one
