@@ -66,13 +66,10 @@ impl Rule {
         is_in_memory && self.settings.wait.is_none() && !self.selects_by_request()
     }
 
-    /// Returns the decision on a request by a rule that has a fast path, and the cost, and reports it. `None`
-    /// if the rule was changed since, or the request has no key: then nothing is charged.
+    /// Returns the decision on a request by a rule that has a fast path, and the cost, and reports it. `None` if the
+    /// request has no key: then nothing is charged.
     pub(crate) fn check_fast(&self, plan: &Plan, head: Head<'_>) -> Option<(Decision, Cost)> {
         let Settings { spec, typed, cost, .. } = &*self.settings;
-        match spec.live.was_changed.get() {
-            true => None,
-            false => typed.check(spec, plan, cost.as_ref(), head),
-        }
+        typed.check(spec, plan, cost.as_ref(), head)
     }
 }
