@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 pub(crate) use self::{
     dialect::ResponseFields,
-    mark::{is_of_layer, watch},
+    mark::{is_of_layer, is_watched, watch},
 };
 pub use self::{
     dialect::{Headers, Reset},
@@ -27,7 +27,7 @@ pub use self::{
 use self::{
     grpc::{Code, Retry, Status, Violation},
     http::text_of_quota,
-    mark::mark,
+    mark::mark_if_watched,
     protocol::Protocol,
 };
 use crate::{
@@ -134,7 +134,7 @@ impl Answers {
             && refusal.protocol() != Protocol::Http
         {
             let mut response = grpc_response(code, &refusal);
-            mark(head, &mut response);
+            mark_if_watched(head, &mut response);
             return response;
         }
         let mut response = match &self.refuse {
@@ -146,7 +146,7 @@ impl Answers {
         if let Some(fields) = self.headers.fields(reported, refused.in_flight()) {
             fields.append_to(response.headers_mut(), false);
         }
-        mark(head, &mut response);
+        mark_if_watched(head, &mut response);
         response
     }
 
@@ -163,7 +163,7 @@ impl Answers {
             if let Some(fields) = self.headers.fields(iter::once(reported), iter::empty()) {
                 fields.append_to(response.headers_mut(), false);
             }
-            mark(head, &mut response);
+            mark_if_watched(head, &mut response);
             return response;
         }
         self.respond(head, &Refused::by(refusing))

@@ -108,7 +108,7 @@ impl<'r> AskRequest<'r> {
         let empty: Head<'r> = Head::empty();
         let head = head.unwrap_or(empty);
         let ask = match key {
-            Some(key) => Ask::by_key(rule, key, head)?,
+            Some(key) => Ask::by_key(rule, key, cost, head)?,
             None => Ask::of(rule, head)?,
         };
         let Some(ask) = ask else {

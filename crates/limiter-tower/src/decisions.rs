@@ -176,7 +176,7 @@ impl InFlightDecision {
 
     /// Returns whether header fields and refusals report the decision to clients.
     pub(crate) fn is_public(&self) -> bool {
-        // A full table admits without counting.
+        // A limiter that admits although its table is full has no figures.
         let has_state = self.occupancy.source() != Source::FullTable || !self.is_admitted;
         self.disclosure == Disclosure::Full && !self.is_shadow && has_state
     }

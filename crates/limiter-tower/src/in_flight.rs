@@ -159,9 +159,9 @@ impl InFlightRule {
     /// Sets the age at which a permit stops counting, for all clones that are made after this: a bound on what a leak
     /// costs, such as a task that hangs or a client that stops reading. Set it far above the longest request.
     ///
-    /// Ages are looked at only when a request finds the limit full: a permit that is too old is then given back, reported,
-    /// and taken by that request. Its own request goes on, unless the rule is [strict](Self::strict): then it ends when it
-    /// is polled next. Through a store, each process gives back its own permits.
+    /// Ages are looked at only when a request finds the limit full, or the table of all keys: a permit that is too old is
+    /// then given back, reported, and taken by that request. Its own request goes on, unless the rule is
+    /// [strict](Self::strict): then it ends. Through a store, each process gives back its own permits.
     #[must_use]
     pub fn max_age(self, age: Duration) -> Self {
         self.max_age_by(SystemClock::new(), age)
@@ -184,9 +184,14 @@ impl InFlightRule {
         self.settings.limit.as_ref().map_or(own, |limit| limit(head, own))
     }
 
-    /// Gives back the permits of `key` that are too old, and returns whether there were some.
-    fn give_back_old(&self, key: &Key<'_>) -> bool {
-        let old = self.settings.ages.as_ref().map(|ages| ages.take_old(key)).unwrap_or_default();
+    /// Gives back permits that are too old, and returns whether there were some: those of `key`, or if the table of all
+    /// keys is full, the oldest one.
+    fn give_back_old(&self, key: &Key<'_>, is_table_full: bool) -> bool {
+        let Some(ages) = &self.settings.ages else { return false };
+        let mut old = ages.take_old(key);
+        if old.is_empty() && is_table_full {
+            old.extend(ages.take_oldest());
+        }
         old.iter().for_each(|permit| permit.end_hold());
         !old.is_empty()
     }

@@ -19,16 +19,17 @@ pub use self::{
     choices::{Disclosure, Keep, Strike},
     mode::Mode,
 };
-use self::{
-    fast::{Check, Typed},
-    settings::{Select, Settings, Shared, StrikeFn},
-};
 pub(crate) use self::{
+    fast::at_once,
     live::{Flag, Live},
     methods::{LayerRule, rule_methods},
     operate::check_slots,
     settings::Blocking,
     spec::{ObserveFn, OnError, Spec},
+};
+use self::{
+    fast::{Check, Typed},
+    settings::{Select, Settings, Shared, StrikeFn},
 };
 pub use crate::wait::Wait;
 use crate::{
@@ -125,6 +126,8 @@ impl Rule {
         let plan = plan.with_policy(&plan.policy().renamed(name)?)?;
         let live = Arc::new(Live::new(name));
         live.set_mode(self.mode());
+        // The limiter as its own type has the policy that it was made with.
+        live.was_changed.set(self.spec().live.was_changed.get());
         Ok(self.with(|settings| {
             settings.spec.live = live;
             settings.shared = Arc::new(Shared::new(plan));
@@ -186,7 +189,8 @@ impl Rule {
 
     /// Charges each request when the inner service has responded: `charge` returns how much, `None` for nothing.
     ///
-    /// Before, the rule only asks whether the [cost](Self::cost) fits. So requests that are in flight at the same time
+    /// Before, the rule only asks whether the [cost](Self::cost) fits. A layer refuses a rule that [waits](Self::waiting)
+    /// for permits as well. So requests that are in flight at the same time
     /// are all admitted, and a key gets up to that many more than its limit. Use it where the outcome decides what a
     /// request costs and the overshoot does no harm, and [`settle`](Self::settle) elsewhere. Without a response nothing
     /// is charged.

@@ -96,8 +96,8 @@ impl Charge {
         self.clone()
     }
 
-    /// Settles by the response, unless a handler does. Calls `settled` with each rule that keeps less than it has
-    /// charged.
+    /// Settles by the response, unless a handler does. Calls `settled` with each rule whose charge is settled, and
+    /// with what it keeps.
     pub(crate) fn settle(&self, response: ResponseHead<'_>, mut settled: impl FnMut(&Rule, u64)) {
         let rule_at = |place: usize| Some(self.lock().of_rules.get(place)?.rule.clone());
         for (place, rule) in (0..).map_while(rule_at).enumerate() {

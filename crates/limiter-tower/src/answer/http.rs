@@ -13,7 +13,9 @@ use super::{Reason, Refusal, refusal::QUOTA};
 #[must_use]
 pub fn text(refusal: &Refusal<'_>) -> Response<Bytes> {
     match refusal.message() {
-        Cow::Borrowed(QUOTA) => text_of_quota(),
+        Cow::Borrowed(QUOTA) if refusal.status() == StatusCode::TOO_MANY_REQUESTS => {
+            text_of_quota()
+        }
         message => response(refusal.status(), TEXT, format!("{message}\n").into()),
     }
 }
@@ -95,7 +97,10 @@ pub fn problem_json(refusal: &Refusal<'_>) -> Response<Bytes> {
 #[cfg(feature = "axum")]
 impl axum::response::IntoResponse for Refused {
     fn into_response(self) -> axum::response::Response {
-        super::Answers::new().respond(crate::key::Head::empty(), &self).map(axum::body::Body::from)
+        let mut response = super::Answers::new().respond(crate::key::Head::empty(), &self);
+        // The request is not at hand, which says whether an outer layer asks for it.
+        super::mark::mark(&mut response);
+        response.map(axum::body::Body::from)
     }
 }
 

@@ -21,10 +21,20 @@ pub(crate) fn watch(extensions: &mut Extensions) {
     extensions.insert(Watched);
 }
 
+/// Returns whether an outer layer asks for marks.
+pub(crate) fn is_watched(extensions: &Extensions) -> bool {
+    extensions.get::<Watched>().is_some()
+}
+
+/// Marks a response as a layer's.
+pub(super) fn mark<B>(response: &mut Response<B>) {
+    response.extensions_mut().insert(OfLayer);
+}
+
 /// Marks a response as a layer's, if an outer layer asks for that.
-pub(super) fn mark<B>(head: Head<'_>, response: &mut Response<B>) {
-    if head.extensions.get::<Watched>().is_some() {
-        response.extensions_mut().insert(OfLayer);
+pub(super) fn mark_if_watched<B>(head: Head<'_>, response: &mut Response<B>) {
+    if is_watched(head.extensions) {
+        mark(response);
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_core::{Entry, Error, Key, Occupancy, Source};
+use limiter_core::{Error, Key, Occupancy, Source};
 
 use super::{
     InFlightRule,
@@ -132,9 +132,11 @@ impl<'k> Ask<'k> {
         let asked_at = self.rule.spec().is_observed().then(Instant::now);
         let limiter = self.rule.limiter();
         let mut entered = limiter.enter(&self.key, self.limit).await;
-        let is_full = |entry: &Entry| !entry.is_admitted();
-        if entered.as_ref().is_ok_and(is_full) && self.rule.give_back_old(&self.key) {
-            entered = limiter.enter(&self.key, self.limit).await;
+        if let Some(full) = entered.as_ref().ok().filter(|entry| !entry.is_admitted()) {
+            let is_table_full = full.occupancy().source() == Source::FullTable;
+            if self.rule.give_back_old(&self.key, is_table_full) {
+                entered = limiter.enter(&self.key, self.limit).await;
+            }
         }
         self.elapsed = asked_at.map(|asked_at| asked_at.elapsed());
         self.answer = Some(entered.map(|entry| {

@@ -17,14 +17,15 @@ use super::{PermitLost, permits::Permits, watch::Hold};
 /// Any error, as axum, hyper and tonic take it from a body.
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A last piece that is longer than this holds the permits until it was written. A server writes a shorter one at once.
+/// A last piece that is longer than this holds the permits until it was written. A server buffers a shorter one, also for a
+/// client that does not read, and the permits are given back.
 const SHORT: usize = 16 * 1024;
 
 pin_project! {
     /// The body of a response of an [`InFlightLayer`](crate::InFlightLayer).
     ///
     /// It holds the request's permits until it has ended, or is dropped. The last piece of a body that knows its end holds
-    /// them until the server has written that.
+    /// them until the server has written it, if it is longer than 16 KiB.
     ///
     /// Its errors are the inner body's, and [`PermitLost`] if the layer has a [strict](crate::InFlightRule::strict) limit.
     #[derive(Debug)]

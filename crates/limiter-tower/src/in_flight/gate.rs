@@ -16,13 +16,14 @@ use super::{
     watch::Hold,
 };
 use crate::{
-    answer::{Reason, Refused, ResponseFields, insert},
+    answer::{Reason, Refused, ResponseFields, insert, is_watched, watch},
     decisions::{Decisions, InFlightDecision},
     key::Head,
     request::{
         common::Common,
-        gate::{After, Deciding, Gate, Respond, Verdict, at_once},
+        gate::{After, Deciding, Gate, Respond, Verdict},
     },
+    rule::at_once,
 };
 
 type Config = Common<InFlightRule>;
@@ -55,7 +56,7 @@ pub struct Holding {
 /// Answers in place of the inner service.
 struct Answerer {
     config: Arc<Config>,
-    /// The request's method, target and content type: the inner service has the rest.
+    /// The request's method, target and content type, and whether an outer layer watches: the inner service has the rest.
     request: Request<()>,
 }
 
@@ -121,6 +122,9 @@ impl Holding {
             *request.uri_mut() = head.uri().clone();
             if let Some(content_type) = head.headers.get(CONTENT_TYPE) {
                 request.headers_mut().insert(CONTENT_TYPE, content_type.clone());
+            }
+            if is_watched(head.extensions) {
+                watch(request.extensions_mut());
             }
             Box::new(Answerer { config: Arc::clone(config), request })
         });

@@ -78,9 +78,10 @@ impl HoldGuard {
         self.enforced().any(|permit| permit.is_lost())
     }
 
-    /// Waits until the store has lost a permit; for ever, if none can be lost. Work that must not exceed the limit is dropped then.
+    /// Waits until a permit [is lost](Self::is_lost); for ever, if none can be lost. Drop work that must not exceed the limit
+    /// then.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut lost: Vec<_> = self.enforced().map(|permit| permit.lost()).collect();
+        let mut lost: Vec<_> = self.enforced().map(RulePermit::lost).collect();
         poll_fn(move |cx| {
             let is_lost = lost.iter_mut().any(|lost| lost.as_mut().poll(cx).is_ready());
             if is_lost { Poll::Ready(()) } else { Poll::Pending }

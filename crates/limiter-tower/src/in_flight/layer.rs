@@ -44,6 +44,7 @@ impl InFlightLayer {
     ///
     /// - [`ErrorKind::InvalidSetting`] if there is no limit.
     /// - [`ErrorKind::InvalidName`] if two have one name: header fields and metrics identify them by it.
+    /// - [`ErrorKind::InvalidSetting`] if two count the permits of one limiter.
     /// - [`ErrorKind::InvalidSetting`] if clients [choose](crate::key::KeySource::Chosen) a key, and no limit of the layer
     ///   with a key of the client's [own](crate::key::KeySource::Own) counts all requests and is enforced for as many keys.
     /// - [`ErrorKind::InvalidSetting`] if a key is a secret, and its limiter can't hide it from its store.
@@ -54,10 +55,19 @@ impl InFlightLayer {
             return Err(Error::new(ErrorKind::InvalidSetting, fault));
         }
         let mut names = HashSet::new();
-        for rule in &rules {
+        for (place, rule) in rules.iter().enumerate() {
             if !names.insert(rule.name()) {
                 let fault = format!("two limits are named {:?}; rename one", rule.name());
                 return Err(Error::new(ErrorKind::InvalidName, fault));
+            }
+            let id = rule.limiter().id();
+            let others = rules.get(..place).unwrap_or_default();
+            if let Some(other) = others.iter().find(|other| other.limiter().id() == id) {
+                let names = [other.name(), rule.name()];
+                let fault = format!(
+                    "the limits {names:?} count the permits of one limiter: make another one"
+                );
+                return Err(Error::new(ErrorKind::InvalidSetting, fault));
             }
             rule.spec().check_bounds(rules.iter().map(InFlightRule::spec))?;
             let limiter = rule.limiter();

@@ -2,9 +2,11 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
+    mem,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Poll, Waker},
 };
 
 use limiter_core::{InFlightPermit, Key};
@@ -25,11 +27,17 @@ pub(crate) struct RulePermit {
     /// For observers. `None` if there are none.
     key: Option<Key<'static>>,
     pub(super) is_shadow: bool,
-    /// `None` once it was given back because it was held too long.
-    permit: Mutex<Option<InFlightPermit>>,
+    held: Mutex<Held>,
     /// Its place among the rule's, if permits have a longest age.
     place: Option<Place>,
     loss_reported: Flag,
+}
+
+struct Held {
+    /// `None` once it was given back because it was held too long.
+    permit: Option<InFlightPermit>,
+    /// Of those who wait for that.
+    wakers: Vec<Waker>,
 }
 
 /// The permits of one request. They are given back when the last reference is dropped: that of the response's future or
@@ -70,7 +78,7 @@ impl RulePermit {
             rule: rule.clone(),
             key: is_observed.then(|| Key::from(key).into_owned()),
             is_shadow,
-            permit: Mutex::new(Some(permit)),
+            held: Mutex::new(Held { permit: Some(permit), wakers: Vec::new() }),
             place: rule.settings.ages.as_ref().map(|ages| ages.add(key, Weak::<Self>::clone(this))),
             loss_reported: Flag::default(),
         })
@@ -78,20 +86,40 @@ impl RulePermit {
 
     /// Returns whether the permit does not count any more, although the work has not ended.
     pub(super) fn is_lost(&self) -> bool {
-        self.lock().as_ref().is_none_or(InFlightPermit::is_lost)
+        self.lock().permit.as_ref().is_none_or(InFlightPermit::is_lost)
     }
 
     /// Returns whether the permit can be lost at all.
     pub(super) fn can_be_lost(&self) -> bool {
-        self.place.is_some() || self.lock().as_ref().is_none_or(InFlightPermit::can_be_lost)
+        self.place.is_some() || self.lock().permit.as_ref().is_none_or(InFlightPermit::can_be_lost)
     }
 
-    /// Returns a future that is ready once the store has lost the permit.
-    pub(super) fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        match &*self.lock() {
-            Some(permit) => Box::pin(permit.lost()),
-            None => Box::pin(std::future::ready(())),
+    /// Returns a future that is ready once the permit does not count any more. It does not hold the permit.
+    pub(super) fn lost(self: &Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut by_store = self.lock().permit.as_ref().map(|permit| Box::pin(permit.lost()));
+        let this = Arc::downgrade(self);
+        Box::pin(poll_fn(move |cx| {
+            let Some(by_store) = &mut by_store else { return Poll::Ready(()) };
+            let is_over = |this: Arc<Self>| this.was_held_too_long(cx.waker());
+            if this.upgrade().is_some_and(is_over) {
+                Poll::Ready(())
+            } else {
+                by_store.as_mut().poll(cx)
+            }
+        }))
+    }
+
+    /// Returns whether the permit was given back because it was held too long. If not, the waker is called when it is.
+    fn was_held_too_long(&self, waker: &Waker) -> bool {
+        if self.place.is_none() {
+            return false;
         }
+        let waker = waker.clone();
+        let mut held = self.lock();
+        if held.permit.is_some() && !held.wakers.iter().any(|known| known.will_wake(&waker)) {
+            held.wakers.push(waker);
+        }
+        held.permit.is_none()
     }
 
     /// Reports that the permit is lost, once. That it was held too long is reported when that happens.
@@ -107,17 +135,20 @@ impl RulePermit {
         self.rule.spec().report(&Event { key: self.key.as_ref(), ..event });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<InFlightPermit>> {
-        self.permit.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Aged for RulePermit {
     fn end_hold(&self) {
-        let Some(permit) = self.lock().take() else { return };
+        let Held { permit, wakers } =
+            mem::replace(&mut *self.lock(), Held { permit: None, wakers: Vec::new() });
+        let Some(permit) = permit else { return };
         // Nothing takes it for a loss by the store.
         self.loss_reported.set(true);
         drop(permit);
+        wakers.into_iter().for_each(Waker::wake);
         self.rule.count_held(false);
         log::permit_lost(self.rule.name(), Outcome::HeldTooLong.name());
         self.report(Outcome::HeldTooLong);
@@ -129,7 +160,7 @@ impl Drop for RulePermit {
         if let (Some(ages), Some(place)) = (&self.rule.settings.ages, &self.place) {
             ages.remove(place);
         }
-        let Some(permit) = self.lock().take() else { return };
+        let Some(permit) = self.lock().permit.take() else { return };
         let is_lost = permit.is_lost();
         drop(permit);
         self.rule.count_held(false);

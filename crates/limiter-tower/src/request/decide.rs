@@ -108,20 +108,24 @@ impl<'k> Ask<'k> {
     /// [`Refused`] if the rule has no key for the request, or a plan with the name of another rule.
     pub(crate) fn of(rule: &'k Rule, head: Head<'k>) -> Result<Option<Self>, Refused> {
         match rule.spec().counted_key(head) {
-            Ok(Some(key)) => Self::by_key(rule, key, head),
+            Ok(Some(key)) => Self::by_key(rule, key, None, head),
             Ok(None) => Ok(None),
             Err(missing) => Err(rejected(rule, Reason::Rejected(missing), head)),
         }
     }
 
-    /// Returns the same under this key, in place of the rule's own.
+    /// Returns the same under this key and with this cost, if there is one, in place of the rule's own.
     pub(crate) fn by_key(
         rule: &'k Rule,
         key: Key<'k>,
+        cost: Option<Cost>,
         head: Head<'k>,
     ) -> Result<Option<Self>, Refused> {
         match rule.plan_of(head) {
-            Ok(plan) => Ok(Some(Self::new(rule, plan, key, rule.cost_of(head)))),
+            Ok(plan) => {
+                let cost = cost.unwrap_or_else(|| rule.cost_of(head));
+                Ok(Some(Self::new(rule, plan, key, cost)))
+            }
             Err(error) => match rule.spec().failed(&error, rule.mode() == Mode::SHADOW) {
                 Outcome::Rejected => Err(rejected(rule, Reason::Misconfigured, head)),
                 _ => Ok(None),

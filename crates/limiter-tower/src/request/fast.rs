@@ -10,14 +10,14 @@ use super::{
     common::Common,
     conclude::spread,
     decide::{Ask, Question},
-    gate::{Verdict, at_once},
+    gate::Verdict,
 };
 use crate::{
     decisions::Decided,
     key::{Head, MissingKey},
     observe::Outcome,
     plan::Plan,
-    rule::Rule,
+    rule::{Rule, at_once},
 };
 
 /// The plans of all rules, as they were configured.

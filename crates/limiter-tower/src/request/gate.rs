@@ -1,10 +1,6 @@
 //! What a layer decides on, and what is done around the inner service.
 
-use std::{
-    future::Future,
-    pin::{Pin, pin},
-    task::{Context, Poll, Waker},
-};
+use std::{future::Future, pin::Pin, task::Context};
 
 use bytes::Bytes;
 use http::{Extensions, Response, request::Parts};
@@ -22,14 +18,6 @@ pub enum Verdict<A> {
 
 /// A decision that is not known at once. It owns the request's head while it borrows it for the rules.
 pub(crate) type Deciding<A> = Pin<Box<dyn Future<Output = (Parts, Verdict<A>)> + Send>>;
-
-/// Returns what limiters in memory answer, which is there at the first poll: without a box for the future.
-pub(crate) fn at_once<T>(asking: impl Future<Output = T>) -> Option<T> {
-    match pin!(asking).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => Some(answer),
-        Poll::Pending => None,
-    }
-}
 
 /// Decides on requests to an inner service.
 pub trait Gate {

@@ -78,10 +78,11 @@ impl RateLimitLayer {
     /// - If two rules have a policy or a limit of the same name: header fields and metrics identify them by name. A rule
     ///   with a [block](Rule::block) also takes the names of the block's states, such as `login-block`.
     /// - If two rules count by the states of one limiter.
-    /// - If two rules [wait](Rule::waiting).
+    /// - If two rules [wait](Rule::waiting), or one waits and [charges after the response](Rule::charge_after).
     /// - If a rule counts requests by a key that clients [choose](KeySource::Chosen), such as an unverified
     ///   [`HeaderKey`](crate::key::HeaderKey), and no rule with a key of the client's [own](KeySource::Own) counts all
-    ///   requests and is enforced for as many keys.
+    ///   requests and is enforced for as many keys. A rule that [settles](Rule::settle) or
+    ///   [charges after](Rule::charge_after) the response counts only for one that does so too.
     /// - If a key is a secret, and the rule's limiter can't hide it from its store.
     /// - If a limit has paced slots of less than two seconds, and fewer permits than slots.
     /// - If a rule [blocks](Rule::block) keys that many clients share, or that a client can choose freely: one client could
@@ -90,8 +91,7 @@ impl RateLimitLayer {
         let mut rules: Box<[Rule]> = rules.into_iter().collect();
         check(&rules)?;
         for rule in &rules {
-            let others = rules.iter().filter(|other| !other.is(rule));
-            rule.reserve(others.flat_map(|other| other.names_under(&other.policy())));
+            rule.meet(rules.iter().filter(|other| !other.is(rule)));
         }
         rules.sort_by_key(|rule| (rule.settings.wait.is_some(), rule.spec().source().order()));
         Ok(Self { common: Arc::new(Common::new(rules)), body: PhantomData })
@@ -152,13 +152,13 @@ fn check(rules: &[Rule]) -> Result<(), Error> {
     }
     let mut names = HashMap::new();
     for (place, rule) in rules.iter().enumerate() {
-        for name in rule.names_under(&rule.policy()) {
+        for name in rule.names() {
             if *names.entry(name.clone()).or_insert(place) != place {
                 let fault = format!("two rules have a policy or limit named {name:?}; rename one");
                 return Err(Error::new(ErrorKind::InvalidName, fault));
             }
         }
-        let id = |rule: &Rule| rule.live_plan().limiter().id();
+        let id = |rule: &Rule| rule.fixed_plan().limiter().id();
         let others = rules.get(..place).unwrap_or_default();
         if let Some(other) = others.iter().find(|other| id(other) == id(rule)) {
             let names = [other.name(), rule.name()];
@@ -174,9 +174,17 @@ fn check(rules: &[Rule]) -> Result<(), Error> {
                 rule.name()
             ));
         }
-        rule.spec().check_bounds(rules.iter().map(Rule::spec))?;
+        if rule.settings.wait.is_some() && rule.settings.charge_after.is_some() {
+            return invalid(format!(
+                "the rule {:?} waits and charges after the response, but a request that waits takes its permits: use `settle`",
+                rule.name()
+            ));
+        }
+        // What gives back the charges of a flood does not bound it, unless the other rule does the same.
+        let counts = |other: &&Rule| !other.settings.gives_back() || rule.settings.gives_back();
+        rule.spec().check_bounds(rules.iter().filter(counts).map(Rule::spec))?;
         check_slots(&rule.policy())?;
-        let plan = rule.live_plan();
+        let plan = rule.fixed_plan();
         rule.spec().check_secret(plan.limiter().store(), |key| plan.limiter().check(key))?;
     }
     Ok(())

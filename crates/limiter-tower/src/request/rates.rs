@@ -12,9 +12,12 @@ use super::{
     common::Common,
     decide::Question,
     fast::Fast,
-    gate::{Deciding, Gate, Respond, Verdict, at_once},
+    gate::{Deciding, Gate, Respond, Verdict},
 };
-use crate::{key::Head, rule::Rule};
+use crate::{
+    key::Head,
+    rule::{Rule, at_once},
+};
 
 /// All that the services of a layer share.
 pub(super) struct Config {

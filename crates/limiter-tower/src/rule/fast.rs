@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use limiter_core::{Cost, Decision, Error, Limiter, LimiterFuture};
+use limiter_core::{Cost, Decision, Limiter};
 
 use super::Spec;
 use crate::{
@@ -59,7 +59,7 @@ impl<L: Limiter, K: KeyExtractor> Check for Typed<L, K> {
         let mut checked = self.limiter.check_n(key, cost);
         let decision = match checked.take_ready() {
             Some(decision) => decision,
-            None => poll_once(checked)?,
+            None => at_once(checked)?,
         };
         let decision = decision.ok()?;
         let outcome = if decision.is_admitted() { Outcome::Allowed } else { Outcome::Denied };
@@ -75,11 +75,10 @@ impl<L: Limiter, K: KeyExtractor> Check for Typed<L, K> {
     }
 }
 
-/// Polls what a wrapper of a limiter in memory returns. It has been charged, so another call would charge again.
-#[cold]
-fn poll_once(checked: LimiterFuture<Decision>) -> Option<Result<Decision, Error>> {
-    match pin!(checked).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(decision) => Some(decision),
+/// Returns what limiters in memory answer, which is there at the first poll: without a box for the future.
+pub(crate) fn at_once<T>(asking: impl Future<Output = T>) -> Option<T> {
+    match pin!(asking).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer),
         Poll::Pending => None,
     }
 }

@@ -1,14 +1,16 @@
 //! Changes and inspects a rule while requests are served.
 
 use std::{
-    collections::HashSet,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use limiter_core::{Algorithm, Error, ErrorKind, Key, Limit, LimiterFuture, Policy, Usage};
 
-use super::{Blocking, Rule};
+use super::{
+    Blocking, Rule,
+    settings::{Peer, Shared},
+};
 use crate::plan::Plan;
 
 /// Changes and inspects a rule while requests are served.
@@ -41,8 +43,8 @@ impl Rule {
 
     /// Returns an error if a policy has a name that another rule of a layer has.
     pub(crate) fn check_names(&self, policy: &Policy) -> Result<(), Error> {
-        let taken = self.shared().taken.load();
-        match names_in(policy).find(|name| taken.contains(*name)) {
+        let peers = self.shared().peers.load();
+        match names_in(policy).find(|name| peers.iter().any(|peer| peer.has(name))) {
             None => Ok(()),
             Some(name) => {
                 let fault = format!(
@@ -53,20 +55,31 @@ impl Rule {
         }
     }
 
-    /// Notes names that other rules of a layer have.
-    pub(crate) fn reserve(&self, names: impl Iterator<Item = String>) {
-        let mut taken = HashSet::clone(&self.shared().taken.load());
-        taken.extend(names);
-        self.shared().taken.store(Arc::new(taken));
+    /// Notes the other rules of a layer, whose names this one must not take.
+    pub(crate) fn meet<'r>(&self, others: impl Iterator<Item = &'r Self>) {
+        let mut peers = Vec::clone(&self.shared().peers.load());
+        for other in others {
+            let peer =
+                Peer { fixed: other.fixed_names(), shared: Arc::downgrade(&other.settings.shared) };
+            if !peers.iter().any(|known| known.shared.ptr_eq(&peer.shared)) {
+                peers.push(peer);
+            }
+        }
+        self.shared().peers.store(Arc::new(peers));
     }
 
-    /// Returns the names that the rule takes under a policy: of that, of its limits, and of the states of its block.
-    pub(crate) fn names_under(&self, policy: &Policy) -> Vec<String> {
-        let own = names_in(policy).chain([self.name()]).map(str::to_owned);
+    /// Returns the names that the rule has now: of its policy, of that one's limits, and those that it always has.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let policy = self.policy();
+        names_in(&policy).map(str::to_owned).chain(self.fixed_names()).collect()
+    }
+
+    /// Returns the names that the rule always has: its own, and those of the states of its block.
+    fn fixed_names(&self) -> Vec<String> {
         let parts = self.settings.block.as_ref().map(|_| ["strikes", "levels", "block"]);
         let stored = self.settings.typed.limiter().policy().name();
         let of_block = parts.into_iter().flatten().map(|part| format!("{stored}-{part}"));
-        own.chain(of_block).collect()
+        of_block.chain([self.name().to_owned()]).collect()
     }
 
     /// Sets the plan in all clones.
@@ -109,6 +122,14 @@ impl Rule {
     #[must_use]
     pub fn unsent(&self) -> u64 {
         self.shared().unsent.load(Ordering::Relaxed)
+    }
+}
+
+impl Peer {
+    fn has(&self, name: &str) -> bool {
+        let is_policys =
+            |shared: Arc<Shared>| names_in(shared.plan.get().policy()).any(|it| it == name);
+        self.fixed.iter().any(|it| it == name) || self.shared.upgrade().is_some_and(is_policys)
     }
 }
 

@@ -62,7 +62,7 @@ impl Rule {
 
     /// Returns whether the rule decides at once, whatever was changed since: its limiter is in memory, and nothing waits.
     pub(crate) fn is_immediate(&self) -> bool {
-        let is_in_memory = self.shared().plan.configured().limiter().store() == "memory";
+        let is_in_memory = self.fixed_plan().limiter().store() == "memory";
         is_in_memory && self.settings.wait.is_none() && !self.selects_by_request()
     }
 

@@ -1,9 +1,6 @@
 //! What a rule is made of.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, atomic::AtomicU64},
-};
+use std::sync::{Arc, Weak, atomic::AtomicU64};
 
 use arc_swap::ArcSwap;
 use limiter_core::{Blocks, Cost};
@@ -42,14 +39,23 @@ pub(crate) struct Shared {
     pub(super) plan: LivePlan,
     /// How many refunds, later charges and strikes could not be sent.
     pub(crate) unsent: AtomicU64,
-    /// The names of the other rules in its layers.
-    pub(super) taken: ArcSwap<HashSet<String>>,
+    /// The other rules in its layers.
+    pub(super) peers: ArcSwap<Vec<Peer>>,
+}
+
+/// The names of another rule in a layer.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    /// Those that it always has.
+    pub(super) fixed: Vec<String>,
+    /// With the policy that is enforced now.
+    pub(super) shared: Weak<Shared>,
 }
 
 impl Shared {
     pub(super) fn new(plan: Plan) -> Self {
         let (plan, unsent) = (LivePlan::new(plan), AtomicU64::new(0));
-        Self { plan, unsent, taken: ArcSwap::default() }
+        Self { plan, unsent, peers: ArcSwap::default() }
     }
 }
 
@@ -77,10 +83,13 @@ impl Settings {
         self.wait.is_none() && self.block.is_none() && !self.settles()
     }
 
+    /// Returns whether a response may be free.
+    pub(crate) const fn gives_back(&self) -> bool {
+        self.settle.is_some() || self.charge_after.is_some()
+    }
+
     /// Returns whether the response matters.
     pub(crate) fn settles(&self) -> bool {
-        self.settle.is_some()
-            || self.charge_after.is_some()
-            || self.block.as_ref().is_some_and(|block| block.strikes.is_some())
+        self.gives_back() || self.block.as_ref().is_some_and(|block| block.strikes.is_some())
     }
 }

@@ -275,3 +275,31 @@ async fn a_handler_has_the_observer_the_fields_and_the_response_of_a_layer() {
     assert_eq!(status.details(), expected.details());
     assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "3600000");
 }
+
+#[tokio::test]
+async fn a_refusal_in_a_handler_is_no_strike_however_it_is_answered() {
+    for by_answers in [true, false] {
+        let hour = Duration::from_secs(3600);
+        let block = Block::after(1).within(hour).lasting(hour);
+        let login = by_address(hourly("login", 9)).block_by_response(block, |_| Strike::Count);
+        let login = login.unwrap();
+        let tokens = for_all(hourly("tokens", 1));
+        let _ = tokens.check("all").await.unwrap();
+        let handler = service_fn(move |request: Request<Body>| {
+            let tokens = tokens.clone();
+            async move {
+                let (parts, _) = request.into_parts();
+                let refused = tokens.ask(&parts).await.unwrap_err();
+                Ok::<_, Infallible>(match by_answers {
+                    true => Answers::new().respond(&parts, &refused).map(body::Body::from),
+                    false => refused.into_response(),
+                })
+            }
+        });
+        let service = layer_of([login.clone()]).layer(handler);
+        assert_eq!(service.oneshot(request()).await.unwrap().status(), 429);
+        let request = request();
+        let blocked = login.blocked_for(&login.key(&request).unwrap()).await.unwrap();
+        assert_eq!(blocked, Duration::ZERO, "by answers: {by_answers}");
+    }
+}

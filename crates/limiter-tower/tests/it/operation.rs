@@ -296,3 +296,11 @@ async fn a_rejected_request_is_reported_by_the_rule_that_needs_the_key_alone() {
     let response = send(&layer.layer(service_fn(hello)), request()).await;
     assert_eq!((response.status().as_u16(), events.take()), (400, vec!["rejects rejected".into()]));
 }
+
+#[tokio::test]
+async fn a_rule_with_another_name_enforces_the_policy_that_was_set() {
+    let rule = by_address(hourly("api", 5));
+    rule.set_policy(&Policy::gcra("api", Quota::per_hour(2))).unwrap();
+    let service = layer_of([rule.shown_as("new").unwrap()]).layer(service_fn(hello));
+    assert_eq!(statuses(&service, 4).await, [200, 200, 429, 429]);
+}

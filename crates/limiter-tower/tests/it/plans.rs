@@ -172,3 +172,12 @@ async fn a_rule_under_a_plan_shows_the_plans_policy() {
     gold.set_policy(&gcra("default", 9)).unwrap();
     assert_eq!((rule.policy(), gold.policy()), (gcra("default", 9), gcra("gold", 3)));
 }
+
+#[tokio::test]
+async fn a_rule_under_a_plan_of_a_store_asks_it_once() {
+    let store = Deferred::new(hourly("api", 9));
+    let rule = for_all(hourly("api", 9)).under(&Plan::new(store.clone()));
+    let service = layer_of([rule]).layer(service_fn(hello));
+    assert_eq!(statuses(&service, 1).await, [200]);
+    assert_eq!(store.checks(), 1);
+}

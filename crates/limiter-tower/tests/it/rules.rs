@@ -130,6 +130,10 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
             vec![both, named("daily")],
             "two rules have a policy or limit named \"daily\"; rename one",
         ),
+        (
+            vec![waiting("a").charge_after(|_| None)],
+            "the rule \"a\" waits and charges after the response",
+        ),
         (same_states.into(), "the rules [\"one\", \"two\"] count by the states of one limiter"),
         (
             vec![chosen(), by_address(hourly("address", 1)).with_mode(Mode::SHADOW)],
@@ -137,6 +141,15 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
         ),
         // A key that all share is nobody's own.
         (vec![chosen(), named("all")], "a client can choose its key by the rule \"chosen\""),
+        // What a client's responses may get back bounds nothing.
+        (
+            vec![chosen(), by_address(hourly("address", 1)).charge_after(|_| None)],
+            "a client can choose its key by the rule \"chosen\"",
+        ),
+        (
+            vec![chosen(), by_address(hourly("address", 1)).settle(|_| Keep::None)],
+            "a client can choose its key by the rule \"chosen\"",
+        ),
         (
             vec![blocking(Arc::new(FixedKey::new("all")))],
             "the rule \"login\" blocks a key that is not the client's own",
@@ -155,5 +168,18 @@ fn a_list_of_rules_that_no_layer_can_have_is_refused() {
     assert_eq!(RateLimitLayer::all(many(16)).rules().len(), 16);
     let address = || by_address(hourly("address", 1));
     drop(RateLimitLayer::all([chosen(), address(), named("all"), waiting("a")]));
+    drop(RateLimitLayer::all([chosen(), address()].map(|rule| rule.settle(|_| Keep::None))));
     drop(RateLimitLayer::all([blocking(Arc::new((account(), ClientIp::peer()))), address()]));
+}
+
+#[tokio::test]
+async fn no_policy_gets_a_name_that_another_rule_has_now() {
+    let (a, b) = (by_address(hourly("a", 9)), for_all(hourly("b", 9)));
+    let _layer = layer_of([a.clone(), b.clone()]);
+    let gold = |permits| Policy::gcra("gold", Quota::per_hour(permits));
+    a.set_policy(&gold(20)).unwrap();
+    let error = b.set_policy(&gold(30)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidName);
+    a.set_policy(&Policy::gcra("silver", Quota::per_hour(10))).unwrap();
+    b.set_policy(&gold(30)).unwrap();
 }

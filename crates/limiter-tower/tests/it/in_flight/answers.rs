@@ -89,6 +89,15 @@ async fn a_limit_of_the_service_is_503_by_choice_unless_the_client_is_over_its_o
 }
 
 #[tokio::test]
+async fn a_limit_of_the_service_that_is_hidden_keeps_its_status() {
+    for answers in [Answers::new(), Answers::new().refuse_with(problem_json)] {
+        let hidden = rule(0).0.unavailable().disclose(Disclosure::None);
+        let layer = InFlightLayer::all([hidden]).answers(answers);
+        assert_eq!(send(&behind_layer(&layer, empty)).await.status(), 503);
+    }
+}
+
+#[tokio::test]
 async fn a_refusal_names_each_full_limit_that_may_be_seen() {
     let of = |name, limit| rule_of(&Counter::new(name, limit));
     let (own, events_of_own) = Events::of(of("own", 1));

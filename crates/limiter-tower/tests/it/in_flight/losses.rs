@@ -160,3 +160,63 @@ async fn an_age_ends_a_strict_request_when_it_is_polled_and_no_other() {
         assert_eq!(status, is_strict.then_some(503));
     }
 }
+
+#[tokio::test]
+async fn an_outer_rule_counts_no_strike_for_a_permit_that_was_lost() {
+    let counter = Counter::new("uploads", 1).losable();
+    let block = Block::after(1).within(HOUR).lasting(HOUR);
+    let login = by_address(hourly("login", 9)).block_by_response(block, |_| Strike::Count).unwrap();
+    let inner = behind(&rule_of(&counter).strict(), never);
+    let service = RateLimitLayer::all([login.clone()]).any_body().layer(inner);
+    let mut call = Box::pin(service.oneshot(request()));
+    assert!(poll_once(call.as_mut()).is_none());
+    counter.lose();
+    let response = poll_once(call.as_mut()).unwrap().unwrap();
+    assert_eq!(response.status(), 503);
+    let request = request();
+    let blocked = login.blocked_for(&login.key(&request).unwrap()).await.unwrap();
+    assert_eq!(blocked, Duration::ZERO);
+}
+
+/// Returns a rule of one request at once, whose permits count for an hour.
+fn aged() -> (InFlightRule, ManualClock) {
+    let clock = ManualClock::new();
+    (rule(1).0.max_age_by(clock.clone(), HOUR), clock)
+}
+
+#[tokio::test]
+async fn a_request_that_ends_late_leaves_the_age_of_the_next_one_alone() {
+    let (rule, clock) = aged();
+    let first = rule.enter("a").await.unwrap();
+    clock.advance(HOUR);
+    let _second = rule.enter("a").await.unwrap();
+    assert!(first.is_lost());
+    drop(first);
+    clock.advance(HOUR);
+    assert!(rule.enter("a").await.is_ok(), "the second permit counts for ever");
+}
+
+#[tokio::test]
+async fn who_holds_a_permit_for_too_long_is_told() {
+    let (rule, clock) = aged();
+    let first = rule.enter("a").await.unwrap();
+    let told = tokio::spawn(first.lost());
+    tokio::task::yield_now().await;
+    assert!(!told.is_finished());
+    clock.advance(HOUR);
+    let _second = rule.enter("a").await.unwrap();
+    told.await.unwrap();
+    first.lost().await;
+}
+
+#[tokio::test]
+async fn the_oldest_permit_leaves_a_full_table() {
+    let clock = ManualClock::new();
+    let limiter = limiter_core::InFlight::builder("uploads", 1).capacity(1).build().unwrap();
+    let rule = InFlightRule::new(limiter, FixedKey::new("all")).max_age_by(clock.clone(), HOUR);
+    let leaked = rule.enter("a").await.unwrap();
+    assert!(rule.enter("b").await.is_err(), "the table is full");
+    clock.advance(HOUR);
+    assert!(rule.enter("b").await.is_ok());
+    assert!(leaked.is_lost());
+}

@@ -154,6 +154,12 @@ fn a_layer_refuses_rules_that_bound_nothing() {
     };
     assert_eq!(error_of([]), "the layer has no limits: give it at least one");
     assert_eq!(error_of([own("a"), own("a")]), r#"two limits are named "a"; rename one"#);
+    let [one, other] = [own("a"), own("a")];
+    drop(InFlightLayer::all([one.clone(), other.shown_as("b").unwrap()]));
+    assert_eq!(
+        error_of([one.clone(), one.shown_as("b").unwrap()]),
+        r#"the limits ["a", "b"] count the permits of one limiter: make another one"#
+    );
     let chosen_alone = r#"a client can choose its key by the rule "chosen""#;
     assert!(error_of([chosen()]).starts_with(chosen_alone));
     // A key that all share is nobody's own, and a shadow bounds nothing.
