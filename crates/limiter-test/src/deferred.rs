@@ -8,7 +8,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    task::Poll,
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -23,6 +23,8 @@ use limiter_core::{
 pub struct Deferred {
     inner: MemoryLimiter<ManualClock>,
     id: LimiterId,
+    is_at_once: bool,
+    loses_waiters: bool,
     shared: Arc<Shared>,
 }
 
@@ -38,7 +40,26 @@ impl Deferred {
     /// Returns a limiter with the states of `inner`.
     #[must_use]
     pub fn new(inner: MemoryLimiter<ManualClock>) -> Self {
-        Self { inner, id: LimiterId::new(), shared: Arc::default() }
+        Self {
+            inner,
+            id: LimiterId::new(),
+            is_at_once: false,
+            loses_waiters: false,
+            shared: Arc::default(),
+        }
+    }
+
+    /// Executes operations when they are called, as a server does whose caller leaves meanwhile. Their answers are still
+    /// late.
+    #[must_use]
+    pub fn at_once(self) -> Self {
+        Self { is_at_once: true, ..self }
+    }
+
+    /// Lets waiters lose their connection.
+    #[must_use]
+    pub fn losing_waiters(self) -> Self {
+        Self { loses_waiters: true, ..self }
     }
 
     /// Sets whether operations fail from now on, because there is no connection.
@@ -69,17 +90,33 @@ impl Deferred {
         self.shared.refunds.load(Ordering::Relaxed)
     }
 
-    /// Executes an operation on a key when it is polled for the second time.
+    /// Executes an operation on a key when it is polled for the second time, or at once.
     fn later<T, F>(
         &self,
         key: &Key<'_>,
         operation: impl FnOnce(Self, Key<'static>) -> F + Send + 'static,
     ) -> LimiterFuture<T>
     where
-        T: 'static,
+        T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send,
     {
         let (this, key) = (self.clone(), key.clone().into_owned());
+        let mut executed = Box::pin(async move {
+            this.shared.calls.fetch_add(1, Ordering::Relaxed);
+            let failure =
+                this.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            match failure {
+                Some(error) => Err(error),
+                None => operation(this, key).await,
+            }
+        });
+        let mut answer = None;
+        if self.is_at_once
+            && let Poll::Ready(result) =
+                executed.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        {
+            answer = Some(result);
+        }
         LimiterFuture::pending(async move {
             let mut polled = false;
             poll_fn(|cx| match replace(&mut polled, true) {
@@ -90,13 +127,10 @@ impl Deferred {
                 }
             })
             .await;
-            this.shared.calls.fetch_add(1, Ordering::Relaxed);
-            let failure =
-                this.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(error) = failure {
-                return Err(error);
+            match answer {
+                Some(answer) => answer,
+                None => executed.await,
             }
-            operation(this, key).await
         })
     }
 }
@@ -152,7 +186,7 @@ impl Limiter for Deferred {
 
     fn sibling(&self, policy: &Policy) -> Result<Arc<dyn Limiter>, Error> {
         let (inner, id) = (self.inner.sibling(policy), self.id.sibling());
-        Ok(Arc::new(Self { inner, id, shared: Arc::clone(&self.shared) }))
+        Ok(Arc::new(Self { inner, id, shared: Arc::clone(&self.shared), ..*self }))
     }
 }
 
@@ -173,6 +207,10 @@ impl WaitingLimiter for Deferred {
         cost: Cost,
         within: Option<Duration>,
     ) -> LimiterFuture<Reservation> {
+        if self.loses_waiters {
+            let lost = Error::new(ErrorKind::Unavailable, "no connection");
+            return self.later(key, |_, _| LimiterFuture::ready(Err(lost)));
+        }
         self.later(key, move |this, key| WaitingLimiter::acquire(&this.inner, &key, cost, within))
     }
 

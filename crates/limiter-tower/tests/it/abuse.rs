@@ -2,7 +2,7 @@
 
 use http::header::AUTHORIZATION;
 
-use crate::{store::Store, *};
+use crate::*;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -12,8 +12,8 @@ const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2,
 /// How many requests an address has.
 const OWN: u64 = 3;
 
-fn stored(name: &str, permits: u64) -> Store {
-    Store::new(hourly(name, permits))
+fn stored(name: &str, permits: u64) -> Deferred {
+    Deferred::new(hourly(name, permits)).at_once()
 }
 
 fn by_key(limiter: impl Limiter + 'static) -> Rule {

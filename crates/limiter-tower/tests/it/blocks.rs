@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::{store::Store, *};
+use crate::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -132,7 +132,7 @@ fn a_rule_with_the_name_of_anothers_block_is_refused() {
 /// It used to announce the limit's wait, so a client that obeyed it was refused by the block.
 #[tokio::test]
 async fn the_refusal_that_starts_a_block_announces_it() {
-    let store = Store::new(limiter("api", 2).0);
+    let store = Deferred::new(limiter("api", 2).0).at_once();
     for rule in [blocking(2).0, by_address(store).block(block()).unwrap()] {
         let service = RateLimitLayer::all([rule]).layer(service_fn(hello));
         let mut waits = Vec::new();
@@ -150,7 +150,7 @@ async fn the_refusal_that_starts_a_block_announces_it() {
 async fn a_strike_through_a_store_counts_without_its_client() {
     let refusals = Arc::new(AtomicU32::new(0));
     let refused = Arc::clone(&refusals);
-    let rule = Rule::new(Store::new(limiter("api", 1).0), ClientIp::peer())
+    let rule = Rule::new(Deferred::new(limiter("api", 1).0).at_once(), ClientIp::peer())
         .block(block())
         .unwrap()
         .observe(move |event| {

@@ -1,6 +1,6 @@
 //! All enforced rules are one decision, and shadows are asked after it.
 
-use crate::{store::Store, *};
+use crate::*;
 
 fn gcra(name: &str, quota: Quota) -> Memory {
     limiter_of(Policy::gcra(name, quota)).0
@@ -18,7 +18,7 @@ enum Replies {
 const ALL: [Replies; 3] = [Replies::AtOnce, Replies::Later, Replies::Mixed];
 
 fn limiter(memory: Memory, is_later: bool) -> Arc<dyn Limiter> {
-    if is_later { Arc::new(Store::new(memory)) } else { Arc::new(memory) }
+    if is_later { Arc::new(Deferred::new(memory).at_once()) } else { Arc::new(memory) }
 }
 
 /// Returns rules by account, address and for the whole service, which cost 1, 2 and 3 permits: of 10 a minute, 100 an
@@ -84,27 +84,6 @@ async fn each_rule_charges_its_cost_or_none_does() {
         let of = rules.each_ref().map(|rule| decisions.of(rule).is_some());
         assert_eq!(of, [false, false, true]);
     }
-}
-
-/// Limiters in memory, because a store that refuses spares the calls to the others.
-#[tokio::test]
-async fn a_refusal_names_all_rules_that_refuse_and_has_the_longest_wait() {
-    let rules = three(Replies::AtOnce);
-    let layer = layer_of(rules.clone()).answers(Answers::new().refuse_with(problem_json).grpc());
-    let service = layer.layer(service_fn(hello));
-    use_up(&rules[1], 100).await;
-    use_up(&rules[2], 1_000).await;
-    // 3 of 1,000 a day recover in 259.2 s, 2 of 100 an hour in 72 s.
-    let refused = send(&service, request()).await;
-    assert_eq!(header(refused.headers(), "retry-after"), Some("260"));
-    let fields = "\"address\";r=0;t=260, \"global\";r=0;t=260";
-    assert_eq!(header(refused.headers(), "ratelimit"), Some(fields));
-    let policies = "\"address\";q=100;w=3600, \"global\";q=1000;w=86400";
-    assert_eq!(header(refused.headers(), "ratelimit-policy"), Some(policies));
-    let body: Value = serde_json::from_str(&text(refused).await).unwrap();
-    assert_eq!(body["violated-policies"], json!(["address", "global"]));
-    assert_eq!(body["retry-after"], 260);
-    assert_eq!(used(&rules).await, [0, 100, 1_000]);
 }
 
 #[tokio::test]

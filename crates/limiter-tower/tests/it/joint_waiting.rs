@@ -1,6 +1,6 @@
 //! A rule that waits, beside others.
 
-use crate::{store::Store, *};
+use crate::*;
 
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,7 @@ async fn start(service: &(impl Served<Future: 'static> + 'static)) -> Call {
 async fn nothing_else_is_charged_while_a_request_waits_and_then_the_rest_is_once() {
     let fails = || Some(Rule::new(failing("failing"), FixedKey::new("failing")));
     type Other = fn(Memory) -> Rule;
-    let in_store: Other = |global| for_all(Store::new(global));
+    let in_store: Other = |global| for_all(Deferred::new(global).at_once());
     let rows: [(&str, bool, Other, Option<Rule>); 5] = [
         ("in memory", false, for_all, None),
         ("another in a store", false, in_store, None),
@@ -125,7 +125,7 @@ async fn a_request_that_another_rule_refuses_too_does_not_wait() {
 async fn a_request_that_a_rule_in_another_store_refuses_too_does_not_wait() {
     for own_is_in_store in [false, true] {
         let ((mut rule, limiter, clock), global) = (waiting(), global(1));
-        let mut rules = vec![for_all(Store::new(global.clone()))];
+        let mut rules = vec![for_all(Deferred::new(global.clone()).at_once())];
         if own_is_in_store {
             // The store of the client's own key is called first, for the rule that waits, too.
             let store = Deferred::new(limiter.clone());
@@ -165,13 +165,13 @@ async fn a_store_that_fails_while_a_request_waits_acts_for_its_rule_alone() {
     {
         let ((_, limiter, _), global) = (waiting(), global(9));
         let wait = Wait::up_to(ONE_SECOND * 10);
-        let rule = Rule::waiting(Store::new(limiter.clone()), ClientIp::peer(), wait);
+        let store = Deferred::new(limiter.clone()).at_once().losing_waiters();
+        let rule = Rule::waiting(store, ClientIp::peer(), wait);
         let rules = [rule.on_store_failure(choice), for_all(global.clone())];
         let service = layer_of(rules).layer(service_fn(hello));
         assert_eq!(send(&service, request()).await.status(), 200);
         assert_eq!(used(&limiter, &global), (1, 1));
-        let response = send(&service, request()).await;
-        assert_eq!(response.status(), status);
+        assert_eq!(send(&service, request()).await.status(), status);
         // A request that is forwarded has asked the other rule, and was charged by it.
         assert_eq!(used(&limiter, &global), (1, charged), "{choice:?}");
     }

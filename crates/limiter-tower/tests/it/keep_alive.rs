@@ -23,10 +23,13 @@ async fn send(client: &mut SendRequest<Empty<Bytes>>) -> u16 {
 async fn idle_connections_take_nothing_from_others() {
     let test = async {
         let limiter = hourly("api", 60);
+        let at_once = limiter_core::InFlight::new("at-once", 1).unwrap();
+        let at_once = InFlightRule::new(at_once, FixedKey::new("all"));
         // axum drives a service to readiness for each request, so the permit is taken by the request.
         let app = Router::new()
             .route("/", get(async || "hello"))
             .layer(GlobalConcurrencyLimitLayer::new(1))
+            .layer(InFlightLayer::all([at_once.clone()]))
             .layer(RateLimitLayer::new(limiter.clone(), FixedKey::new("all")));
         let server = Server::start(app).await;
         // Some have never sent a request, and the others are kept after a response.
@@ -40,7 +43,7 @@ async fn idle_connections_take_nothing_from_others() {
             // The inner concurrency limit of one is free again.
             assert_eq!(send(client).await, 200);
         }
-        assert_eq!(limiter.peek("all").used(), 50);
+        assert_eq!((limiter.peek("all").used(), at_once.held()), (50, 0));
         let mut other = server.http1().await;
         for _ in 0..10 {
             assert_eq!(send(&mut other).await, 200);

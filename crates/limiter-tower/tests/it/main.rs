@@ -5,7 +5,6 @@
 mod abuse;
 mod addresses;
 mod allocations;
-mod answers;
 mod blocks;
 mod bodies;
 mod charging_after;
@@ -40,7 +39,6 @@ mod settling;
 mod setup;
 mod several_stores;
 mod sharing;
-mod store;
 mod structured;
 mod tower_contract;
 mod trust;
@@ -275,13 +273,6 @@ where
 
 fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).map(|value| value.to_str().unwrap())
-}
-
-/// Returns the only decision in these extensions.
-fn decision(extensions: &http::Extensions) -> Decision {
-    let decisions: Vec<_> = extensions.get::<Decisions>().unwrap().iter().collect();
-    let [decided] = decisions.as_slice() else { panic!("one decision: {decisions:?}") };
-    decided.decision()
 }
 
 /// Polls a future once.

@@ -38,13 +38,21 @@ async fn a_refusal_has_the_longest_wait_of_the_rules_that_refuse_and_names_each(
         // The order of the list changes nothing.
         for order in [[0, 1], [1, 0]] {
             let rules = [by_address(hourly("address", 1)), rule()];
-            let service = layer_of(order.map(|at| rules[at].clone())).layer(service_fn(hello));
+            let layer = layer_of(order.map(|at| rules[at].clone()));
+            let layer = layer.answers(Answers::new().refuse_with(problem_json));
+            let service = layer.layer(service_fn(hello));
             assert_eq!(send(&service, request()).await.status(), 200);
             let path = if retry_after.is_none() { "/batch" } else { "/" };
             let refusal = send(&service, request_to(path)).await;
             assert_eq!(refusal.status(), 429);
             assert_eq!(header(refusal.headers(), "retry-after"), retry_after, "row {row}");
             assert_eq!(header(refusal.headers(), "ratelimit"), Some(&*fields), "row {row}");
+            let names = structured::names(refusal.headers(), "ratelimit");
+            assert_eq!(structured::names(refusal.headers(), "ratelimit-policy"), names);
+            let body: Value = serde_json::from_str(&text(refusal).await).unwrap();
+            assert_eq!(body["violated-policies"], json!(names), "row {row}");
+            let seconds = retry_after.map(|seconds| seconds.parse::<u64>().unwrap());
+            assert_eq!(body["retry-after"], json!(seconds), "row {row}");
         }
     }
 }

@@ -126,23 +126,6 @@ async fn a_client_that_reads_nothing_of_one_piece_holds_its_permit() {
     until_held(&rule, 0).await;
 }
 
-#[tokio::test]
-async fn connections_that_idle_hold_nothing() {
-    let rule = rule(1).0;
-    let layer = InFlightLayer::all([rule.clone()]);
-    let server = Server::start(Router::new().route("/", get(async || "hello")).layer(layer)).await;
-    let mut clients = Vec::new();
-    for _ in 0..20 {
-        let mut client = server.http1().await;
-        // Each is kept alive after a request.
-        let response = client.send_request(request(server.address)).await.unwrap();
-        assert_eq!(response.status(), 200);
-        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hello");
-        clients.push(client);
-    }
-    until_held(&rule, 0).await;
-}
-
 mod grpc {
     use tonic::{
         Code,
