@@ -174,7 +174,7 @@ impl Gcra {
     ) -> Refunded {
         let back = self.ticks_back(*state, now, charge, permits);
         state.0 = state.0.map(|tat| tat.wrapping_sub(back));
-        let is_whole = back > 0 && back == charge.cost.get().saturating_mul(self.increment);
+        let is_whole = back == charge.cost.get().saturating_mul(self.increment);
         Refunded { permits: back.div_ceil(self.increment), is_whole }
     }
 

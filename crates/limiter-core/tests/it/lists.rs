@@ -70,6 +70,21 @@ fn laws_hold(next: fn(&Memory, &Local, &Policy) -> Memory) {
     });
 }
 
+/// A list locks one line of its states, or both where a state is in the second one.
+#[test]
+fn lists_find_what_checks_have_charged() {
+    let (limiter, _) =
+        crate::limiter_of(policy("test", "2/d by fixed-window"), |builder| builder.capacity(1_000));
+    let other = limiter.sibling(&policy("other", "2000/d"));
+    // So many that some find a slot in their second line alone, and a few find none.
+    let keys: Vec<_> = (0..1_800_u64).filter(|key| limiter.check(*key).is_admitted()).collect();
+    for key in keys {
+        let demands =
+            [Demand::new(&limiter, key, Cost::ONE), Demand::new(&other, "all", Cost::ONE)];
+        assert!(now(&demands).is_admitted(), "{key}");
+    }
+}
+
 /// Both had been read before one was charged.
 #[test]
 fn of_two_demands_for_one_state_the_second_sees_the_first() {

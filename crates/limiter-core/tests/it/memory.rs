@@ -48,6 +48,20 @@ fn a_flood_of_fresh_keys_on_a_log_takes_no_more_memory() {
     assert!(grown < 1 << 20, "{grown} bytes more");
 }
 
+/// A key has a queue as long as it has waiters.
+#[test]
+fn waiters_that_have_left_take_no_memory() {
+    let (limiter, _) = limiter_of(policy("1/h"), |builder| builder.capacity(1_000));
+    let allocations = allocation_counter::measure(|| {
+        for key in 0..1_000_u64 {
+            assert!(limiter.check(key).is_admitted());
+            let mut waiter = limiter.acquire(key, Cost::ONE, None);
+            assert!(waiter.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+    });
+    assert!(allocations.bytes_current < 10_000, "{} bytes", allocations.bytes_current);
+}
+
 /// A preview copied the state of its key under the lock: 16 MB for a log of 1,000,000 permits.
 #[test]
 fn a_preview_of_a_long_log_copies_nothing() {
