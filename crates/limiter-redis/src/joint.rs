@@ -1,8 +1,8 @@
 //! One decision over demands on several limiters of one client.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use limiter_core::{Demand, Error, JointDecision, LimiterFuture, Reservation};
+use limiter_core::{Decision, Demand, Error, JointDecision, LimiterFuture, Reservation, Usage};
 
 use crate::{
     call::list::{Ask, Decide, Part},
@@ -82,38 +82,57 @@ fn share_a_state<C: ScriptClient>(places: &[Place<C>]) -> bool {
 /// Charges demands until one refuses, and returns whether all were admitted. Leased permits are spent first, because
 /// that takes no call.
 async fn charge<C: ScriptClient>(places: &mut [Place<C>]) -> Result<bool, Error> {
+    let mut leased_of = Vec::new();
     for Place { limiter, part: Part { key, cost, only_asks, .. }, decided } in &mut *places {
         if let Some(leases) = limiter.leases.as_ref().filter(|_| !*only_asks)
             && let Some(leased) = limiter.reserve_leased(leases, key, *cost, Duration::ZERO).await
-            && !decided.insert(leased?).is_admitted()
         {
-            return Ok(false);
+            if !decided.insert(leased?).is_admitted() {
+                return Ok(false);
+            }
+            leased_of.push(Arc::clone(&limiter.context));
         }
     }
     let mut others: Vec<_> = places.iter_mut().filter(|it| it.decided.is_none()).collect();
-    let Some(Place { limiter, part: first, .. }) = others.first() else { return Ok(true) };
-    let parts = others.iter().map(|place| place.part.clone()).collect();
-    let (first, ask) = (first.clone(), Ask::Within(Duration::ZERO));
-    let replies = limiter.operate(Decide { first, parts, ask }).await?;
     let mut is_admitted = true;
-    for (place, reply) in others.iter_mut().zip(replies) {
-        let reserved = place.limiter.reserved(place.part.key.clone(), reply);
-        is_admitted &= place.decided.insert(reserved).is_admitted();
+    if let Some(Place { limiter, part: first, .. }) = others.first() {
+        let parts = others.iter().map(|place| place.part.clone()).collect();
+        let (first, ask) = (first.clone(), Ask::Within(Duration::ZERO));
+        let replies = limiter.operate(Decide { first, parts, ask }).await?;
+        for (place, reply) in others.iter_mut().zip(replies) {
+            let reserved = place.limiter.reserved(place.part.key.clone(), reply);
+            is_admitted &= place.decided.insert(reserved).is_admitted();
+        }
+    }
+    if is_admitted {
+        leased_of.iter().for_each(|context| context.events.tally.admitted.add());
     }
     Ok(is_admitted)
 }
 
-/// Gives back what leases have charged. The call of the list itself charges all or none.
+/// Gives back what leases have charged, and replaces its decisions by those without it. The call of the list itself charges
+/// all or none.
 async fn give_back<C: ScriptClient>(places: &mut [Place<C>]) {
     for Place { limiter, decided, .. } in places {
         let Some(charged) = decided.take() else { continue };
-        let (decision, is_admitted) = (charged.decision(), charged.is_admitted());
-        if let Some(receipt) = charged.into_receipt() {
-            drop(limiter.refund(receipt).await);
-        }
-        *decided = Some(match is_admitted {
-            true => Reservation::uncounted(decision, 0),
-            false => Reservation::refused(decision),
+        let decision = charged.decision();
+        *decided = Some(match charged.into_receipt() {
+            Some(receipt) => {
+                let decision = before(&decision, receipt.permits());
+                drop(limiter.refund(receipt).await);
+                Reservation::uncounted(decision, 0)
+            }
+            None if decision.is_admitted() => Reservation::uncounted(decision, 0),
+            None => Reservation::refused(decision),
         });
     }
+}
+
+/// Returns an admission as it was before so many permits were charged.
+fn before(decision: &Decision, permits: u64) -> Decision {
+    let usage = decision.usage();
+    let remaining = usage.remaining().saturating_add(permits).min(usage.burst());
+    let before = Usage::new(usage.burst(), remaining, usage.reset_after());
+    let before = before.with_limit_index(usage.limit_index());
+    Decision::admitted(before).with_source(decision.source())
 }

@@ -76,7 +76,6 @@ impl<C: ScriptClient> Leases<C> {
             if grant.gets_low(left) && leased.must_ask_ahead(now) {
                 self.start(Arc::clone(leased));
             }
-            self.context.events.tally.admitted.add();
             Ok(spend(grant.admitted(left, now), grant))
         });
         let busy = || self.recent.is_busy(hash, now, terms.length);

@@ -27,8 +27,12 @@ impl<C: ScriptClient> RedisLimiter<C> {
         key: &[u8],
         cost: Cost,
     ) -> Option<LimiterFuture<Decision>> {
+        let tally = &self.context.events.tally;
         let awaited = match self.spend_lease(leases, key, cost, |decision, _| decision)? {
-            Ok(decision) => return Some(LimiterFuture::ready(Ok(decision))),
+            Ok(decision) => {
+                tally.admitted.add();
+                return Some(LimiterFuture::ready(Ok(decision)));
+            }
             Err(Found::Answered(answered)) => {
                 return Some(LimiterFuture::ready(Ok(self.decided(&answered))));
             }
@@ -42,7 +46,8 @@ impl<C: ScriptClient> RedisLimiter<C> {
         }))
     }
 
-    /// Reserves permits of a key's lease, `None` if the store has to decide: it may promise permits for later.
+    /// Reserves permits of a key's lease, `None` if the store has to decide: it may promise permits for later. The caller
+    /// counts an admission, because a list may give the permits back.
     pub(crate) async fn reserve_leased(
         &self,
         leases: &Arc<Leases<C>>,
@@ -84,11 +89,14 @@ impl<C: ScriptClient> RedisLimiter<C> {
         leases.take((&self.plan, key, terms), cost, self.context.now(), spend)
     }
 
-    /// Returns the decision that a caller gets, and counts it if it is a refusal.
+    /// Returns the decision that a caller gets, and counts it.
     fn decided(&self, answered: &Answered) -> Decision {
         let tally = &self.context.events.tally;
         match answered {
-            Answered::Admitted(decision, _) => *decision,
+            Answered::Admitted(decision, _) => {
+                tally.admitted.add();
+                *decision
+            }
             Answered::Refused(decision) if decision.source() == Source::Cache => {
                 tally.cached.add();
                 *decision

@@ -74,6 +74,9 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             if let Some(leases) = &limiter.leases
                 && let Some(leased) = limiter.reserve_leased(leases, &key, cost, within).await
             {
+                if leased.as_ref().is_ok_and(Reservation::is_admitted) {
+                    limiter.context.events.tally.admitted.add();
+                }
                 return leased;
             }
             limiter.reserve_stored(key, cost, Ask::Within(within)).await

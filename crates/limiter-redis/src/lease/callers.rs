@@ -9,7 +9,6 @@ use super::{demand::Ask, grant::Grant};
 use crate::{
     call::{operation::Progress, queue::Operating, reply::Charged},
     client::faults::{CallError, Outcome},
-    counters::Tally,
 };
 
 /// Callers that wait, in the order in which they came.
@@ -107,13 +106,11 @@ impl Callers {
         &mut self,
         ask: Ask,
         (decision, charged): (Decision, Charged),
-        tally: &Tally,
     ) -> Option<Charged> {
         let mut left = Some(charged);
         self.answer(|cost, since| {
             let is_for = cost == ask.cost && since <= ask.at;
             let charged = is_for.then(|| left.take()).flatten()?;
-            tally.admitted.add();
             Some(Answered::Admitted(decision, Permits::Store(charged)))
         });
         left

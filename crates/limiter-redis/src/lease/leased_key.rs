@@ -142,7 +142,6 @@ impl LeasedKey {
             let current = self.current.load_full();
             for grant in current.iter().chain(&state.previous) {
                 if let Some(left) = grant.take(cost, now) {
-                    self.events.tally.admitted.add();
                     let decision = grant.admitted(left, now);
                     return Some(Answered::Admitted(decision, Permits::Lease(Arc::clone(grant))));
                 }
@@ -215,7 +214,7 @@ impl LeasedKey {
                 if is_short {
                     state.demand.begins(granted, now);
                 }
-                let left = state.callers.give(ask, (decision, charged), tally);
+                let left = state.callers.give(ask, (decision, charged));
                 // The caller for whom it was charged has left, or nobody waited.
                 let left = left.filter(|_| !is_forgotten);
                 state.unspent.extend(left.map(|charged| {
@@ -259,7 +258,6 @@ impl LeasedKey {
                 true => grant.take_late(cost)?,
                 false => grant.take(cost, now)?,
             };
-            self.events.tally.admitted.add();
             Some(Answered::Admitted(grant.admitted(left, now), Permits::Lease(Arc::clone(grant))))
         });
     }

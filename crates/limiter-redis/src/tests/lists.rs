@@ -254,3 +254,37 @@ fn a_list_across_slots_shortens_no_other_denials() {
     assert!(!store.block_on(limiter.check("alice")).unwrap().is_admitted());
     assert!(store.client.sent().is_empty(), "the denial is cached for a second");
 }
+
+/// Such a list has charged nothing, also of what it had taken from a lease.
+#[test]
+fn a_refused_list_decides_and_counts_a_leased_demand_without_its_charge() {
+    let store = Store::new();
+    let policy = |name, text| Policy::parse(name, text).unwrap();
+    let leasing = |it: crate::Builder| it.lease(true).denial_cache(0);
+    let limiter = store.limiter_with(&unique(), &policy("leased", "1000/s"), leasing);
+    let full = limiter.sibling(&policy("full", "1/h")).unwrap();
+    let check = || store.block_on(limiter.check("alice")).unwrap();
+    assert!(store.block_on(full.check("alice")).unwrap().is_admitted());
+    let mut last = check();
+    while last.source() != Source::Lease || last.remaining() < 20 {
+        last = check();
+    }
+    let admitted = limiter.counters().admitted;
+    for (cost, full_cost, is_admitted) in [(1, 1, false), (2, 1, false), (2, 0, true)] {
+        let full_demand = match full_cost {
+            0 => Demand::new(&limiter, "bob", Cost::ONE),
+            cost => Demand::new(&full, "alice", Cost::of(cost)),
+        };
+        let list = [Demand::new(&limiter, "alice", Cost::of(cost)), full_demand];
+        let joint = store.block_on(decide(&list)).unwrap();
+        let decision = joint.decision(0).unwrap();
+        let charged = if is_admitted { cost } else { 0 };
+        assert_eq!(
+            (joint.is_admitted(), decision.is_admitted(), decision.source()),
+            (is_admitted, true, Source::Lease)
+        );
+        assert_eq!(decision.remaining(), last.remaining() - charged, "{cost}");
+        let counted = if is_admitted { 2 } else { 0 };
+        assert_eq!(limiter.counters().admitted - admitted, counted, "{cost}");
+    }
+}
