@@ -65,20 +65,22 @@ impl PermitState {
         self.state.compare_exchange(TAKEN, HELD, SeqCst, SeqCst).is_ok()
     }
 
-    /// Returns true to the first caller, unless the permit was given back, or nobody holds it yet: then nobody loses it.
+    /// Returns true to the first caller, unless the permit was given back, or nobody holds it yet: then nobody loses it. The
+    /// caller calls [`PermitState::wake`] after that, without a lock.
     pub(crate) fn becomes_lost(&self) -> bool {
         let lost = |state| matches!(state, TAKEN | HELD).then_some(LOST);
-        let is_first = self.state.fetch_update(SeqCst, SeqCst, lost) == Ok(HELD);
-        if is_first {
-            self.changed.notify_waiters();
-        }
-        is_first
+        self.state.fetch_update(SeqCst, SeqCst, lost) == Ok(HELD)
+    }
+
+    /// Wakes those that wait for a change. A waker may use the limiter.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_waiters();
     }
 
     /// Notes that its caller holds it no more.
     pub(crate) fn becomes_left(&self) {
         if self.state.compare_exchange(HELD, LEFT, SeqCst, SeqCst).is_ok() {
-            self.changed.notify_waiters();
+            self.wake();
         }
     }
 

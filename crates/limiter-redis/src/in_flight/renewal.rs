@@ -68,9 +68,8 @@ impl<C: ScriptClient> Watch<C> {
             // Until the renewals have begun.
             let operating = shared.sender.under_way.begin();
             let (Changes { due, leaves, lost, .. }, next) = shared.table.advance(now);
-            if lost > 0 {
-                let key = leaves.first().map(|leave| leave.key.clone()).unwrap_or_default();
-                shared.report_lost(lost, &key, BY_CLOCK);
+            if let Some(first) = lost.first() {
+                shared.report_lost(lost.len(), &first.key, BY_CLOCK);
             }
             shared.leave(leaves);
             shared.renew(due);
@@ -139,7 +138,7 @@ impl<C: ScriptClient> Group<C> {
         if restored > 0 {
             shared.report(EventKind::PermitsRestored(restored), &key);
         }
-        shared.report_lost(lost, &key, BY_REPLY);
+        shared.report_lost(lost.len(), &key, BY_REPLY);
         shared.leave(leaves);
         self.permits = due;
         let shared = &self.shared;

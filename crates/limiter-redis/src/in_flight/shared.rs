@@ -88,6 +88,7 @@ impl<C: ScriptClient> Shared<C> {
     /// Returns whether a permit is lost, also if nothing but the clock shows that yet.
     pub(super) fn is_lost(self: &Arc<Self>, held: &PermitState) -> bool {
         if !held.is_lost() && held.is_over(self.sender.now()) && held.becomes_lost() {
+            held.wake();
             self.report_lost(1, &held.key, BY_CLOCK);
             self.leave(self.table.lost(held));
         }

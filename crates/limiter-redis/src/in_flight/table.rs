@@ -52,8 +52,8 @@ pub(crate) struct Changes {
     pub(crate) due: Vec<Arc<PermitState>>,
     /// Permits to give back.
     pub(crate) leaves: Vec<Leave>,
-    /// How many were lost just now.
-    pub(crate) lost: usize,
+    /// Permits that were lost just now.
+    pub(crate) lost: Vec<Arc<PermitState>>,
     pub(crate) restored: u64,
 }
 
@@ -145,7 +145,7 @@ impl Table {
         let over = inner.permits.values().filter(|entry| entry.held.is_over(now) && !entry.is_left);
         let over: Vec<_> = over.map(|entry| Arc::clone(&entry.held)).collect();
         for held in over {
-            changes.lost += usize::from(held.becomes_lost());
+            changes.lost.extend(held.becomes_lost().then(|| Arc::clone(&held)));
             changes.leaves.extend(inner.leave(held.number, self.expiry));
         }
         let period = self.expiry.period();
@@ -165,6 +165,8 @@ impl Table {
             next = next.map(|next| next.min(then));
         }
         inner.is_watched = next.is_some();
+        drop(inner);
+        changes.wake();
         (changes, next)
     }
 
@@ -205,7 +207,7 @@ impl Table {
             changes.restored += u64::from(renewed == Some(Renewed::Restored));
             if renewed == Some(Renewed::Lost) {
                 inner.permits.remove(&held.number);
-                changes.lost += usize::from(held.becomes_lost());
+                changes.lost.extend(held.becomes_lost().then(|| Arc::clone(held)));
                 continue;
             }
             let Some(entry) = inner.permits.get_mut(&held.number) else { continue };
@@ -222,6 +224,8 @@ impl Table {
                 changes.due.push(Arc::clone(held));
             }
         }
+        drop(inner);
+        changes.wake();
         changes
     }
 
@@ -242,6 +246,13 @@ impl Table {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // No operation under the lock can leave it half done.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Changes {
+    /// Wakes those that wait for a permit to be lost, which may give it back.
+    fn wake(&self) {
+        self.lost.iter().for_each(|held| held.wake());
     }
 }
 

@@ -1,9 +1,15 @@
 //! Permits that are taken, renewed and given back.
 
-use std::time::Duration;
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, mpsc},
+    task::{Context, Wake, Waker},
+    thread,
+    time::Duration,
+};
 
 use futures::FutureExt;
-use limiter_core::{ErrorKind, LimiterFuture, Occupancy, Source};
+use limiter_core::{ErrorKind, InFlightPermit, LimiterFuture, Occupancy, Source};
 
 use super::world::{Fate, World};
 use crate::tests::events::log::Log;
@@ -343,4 +349,40 @@ fn a_node_of_a_cluster_behind_a_plain_address_gets_a_call_for_each_permit() {
         world.calls();
     }
     assert!(is_logged_once(&log), "{:?}", log.lines());
+}
+
+/// A waker that gives the permit back, as a task does that is dropped when it is woken, waited for itself.
+#[test]
+fn no_waker_of_a_lost_permit_is_called_under_a_lock() {
+    struct Dropping(Mutex<Option<InFlightPermit>>);
+
+    impl Wake for Dropping {
+        fn wake(self: Arc<Self>) {
+            let permit = self.0.lock().unwrap().take();
+            drop(permit);
+        }
+    }
+
+    let (done, outcome) = mpsc::channel();
+    thread::spawn(move || {
+        // By a reply, and by the clock.
+        for is_replied in [true, false] {
+            let world = World::new();
+            let (limiter, other) = (world.limiter(1), world.limiter(1));
+            let permit = world.enter(&limiter, "alice");
+            let mut lost = pin!(permit.lost());
+            let waker = Waker::from(Arc::new(Dropping(Mutex::new(Some(permit)))));
+            assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            let key = String::from_utf8(limiter.stored_key("alice").unwrap()).unwrap();
+            world.command(&["DEL", &key]);
+            let _taken = world.enter(&other, "alice");
+            if !is_replied {
+                world.fate_of("renew", Fate::LostRequest);
+            }
+            world.advance(31 * SECOND);
+            assert_eq!(limiter.held(), 0, "{is_replied}");
+        }
+        done.send(()).unwrap();
+    });
+    assert_eq!(outcome.recv_timeout(Duration::from_secs(20)), Ok(()));
 }
