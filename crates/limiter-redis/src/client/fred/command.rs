@@ -31,8 +31,7 @@ pub(crate) async fn send(
     // matter, because each client has one server.
     let custom = |name| CustomCommand::new_static(name, ClusterHash::Random, false);
     let Some(first) = first else {
-        let reply = client.with_options(&options).custom(custom(name), arguments).await;
-        return reply.map_err(hide_arguments);
+        return client.with_options(&options).custom(custom(name), arguments).await;
     };
     let pipeline = client.pipeline().with_options(&options);
     let _: Value = pipeline.custom(custom(first), Vec::<Value>::new()).await?;
@@ -82,11 +81,11 @@ pub(crate) fn classify(error: FredError, server: &str) -> CallError {
     } else {
         CallError::new(fault_of(error.kind()), format!("{server}: {}", readable(&details)))
     };
-    call_error.with_source(error)
+    call_error.with_source(hide_arguments(error))
 }
 
 /// Returns an error reply without the arguments of a command that the server does not know, because those of `AUTH`
-/// are a user and a password.
+/// are a user and a password, and those of a script's call are keys.
 fn hide_arguments(error: FredError) -> FredError {
     let hidden = without_arguments(error.details());
     if hidden.len() == error.details().len() {
@@ -219,6 +218,18 @@ mod tests {
         }
         let error = classify(FredError::new(FredErrorKind::Unknown, "EXOTIC words"), "Redis");
         assert_eq!(error.to_string(), "Redis: EXOTIC words");
+    }
+
+    /// Those of `AUTH` are a password, and those of a script's call are keys.
+    #[test]
+    fn neither_an_error_nor_its_source_has_arguments_of_an_unknown_command() {
+        let details =
+            "ERR unknown command 'EVALSHA', with args beginning with: 'digest' '1' 'alice'";
+        let error = classify(FredError::new(FredErrorKind::Unknown, details), "Redis");
+        let source = std::error::Error::source(&error).unwrap();
+        for text in [error.to_string(), source.to_string(), format!("{error:?}")] {
+            assert!(text.contains("EVALSHA") && !text.contains("alice"), "{text}");
+        }
     }
 
     #[test]
