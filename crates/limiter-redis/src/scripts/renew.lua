@@ -11,7 +11,7 @@
 --               over are removed.
 --         text  the error of a command, such as for a key of another type
 -- Costs   TIME; for each key ZMSCORE, and if some are there PTTL, PEXPIRE and ZADD; for each permit that is not there ZCARD,
---         at its limit ZREMRANGEBYSCORE and ZCARD, and if it is restored ZADD, PTTL and PEXPIRE
+--         at its limit ZREMRANGEBYSCORE and ZCARD, and if it is restored ZADD, and for the first of a key PTTL and PEXPIRE
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now < 1577836800000000 then
@@ -20,9 +20,9 @@ end
 local expiry, place, replies = ARGV[1] + 0, 2, {}
 local deadline, lasts = string.format('%d', now + expiry), math.ceil(expiry / 1000) + 1000
 for _, key in ipairs(KEYS) do
-  local count, kept = ARGV[place] + 0, {}
+  local count, kept, expires_later = ARGV[place] + 0, {}, false
   local scores = redis.pcall('ZMSCORE', key, unpack(ARGV, place + 1, place + count))
-  local first, is_restored = #replies, false
+  local first = #replies
   for n = 1, count do
     if scores[n] then
       kept[#kept + 1] = deadline
@@ -43,16 +43,21 @@ for _, key in ipairs(KEYS) do
         redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%d', now))
         held = redis.call('ZCARD', key)
       end
-      local added = held < limit and redis.pcall('ZADD', key, deadline, ARGV[place + n])
-      if type(added) == 'table' then
-        replies[first + n] = 'ZADD: ' .. added.err
-      elseif added then
-        replies[first + n], is_restored = 2, true
+      if held < limit then
+        expires_later = expires_later or redis.call('PTTL', key) >= lasts
+        local added = redis.pcall('ZADD', key, deadline, ARGV[place + n])
+        local expires = not expires_later and redis.pcall('PEXPIRE', key, lasts)
+        if type(added) == 'table' then
+          replies[first + n] = 'ZADD: ' .. added.err
+        elseif type(expires) == 'table' then
+          -- No key stays without an expiry.
+          redis.call('ZREM', key, ARGV[place + n])
+          replies[first + n] = 'PEXPIRE: ' .. expires.err
+        else
+          replies[first + n], expires_later = 2, true
+        end
       end
     end
-  end
-  if is_restored and redis.call('PTTL', key) < lasts then
-    redis.call('PEXPIRE', key, lasts)
   end
   place = place + 2 * count + 1
 end

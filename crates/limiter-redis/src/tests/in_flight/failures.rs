@@ -273,6 +273,29 @@ fn a_denied_command_leaves_no_key_without_an_expiry() {
     }
 }
 
+/// A renewal that added permits of a key that was lost left it without an expiry if PEXPIRE was denied.
+#[test]
+fn a_denied_command_of_a_renewal_leaves_no_key_without_an_expiry() {
+    for command in IN_FLIGHT_COMMANDS.iter().chain(&["PEXPIRE", "PTTL"]) {
+        let world = World::new();
+        let limiter = world.limiter(2);
+        let permits = [(); 2].map(|()| world.enter(&limiter, "alice"));
+        let key = String::from_utf8(limiter.stored_key("alice").unwrap()).unwrap();
+        world.command(&["DEL", &key]);
+        world.client().set_up(|server| server.deny(&[command]));
+        world.advance(12 * SECOND);
+        assert!(limiter.counters().renewals > 0);
+        world.client().set_up(|server| {
+            assert!(server.keys().all(|(_, stored)| stored.expires_at.is_some()), "{command}");
+        });
+        // Once it is allowed again, nothing was lost.
+        world.client().set_up(|server| server.deny(&[]));
+        world.advance(2 * SECOND);
+        assert_eq!(world.members(&limiter, "alice"), 2, "{command}");
+        assert!(permits.iter().all(|permit| !permit.is_lost()), "{command}");
+    }
+}
+
 /// A permit that was taken just after a moment of renewals was first renewed after two thirds of its expiry.
 #[test]
 fn an_outage_of_nearly_two_thirds_of_the_expiry_loses_no_permit() {
