@@ -58,7 +58,7 @@ pub(crate) fn decide<C: ScriptClient>(
     Some(LimiterFuture::pending(async move {
         let is_admitted = charge(&mut places).await;
         if !matches!(is_admitted, Ok(true)) {
-            give_back(&mut places).await;
+            give_back(&mut places);
         }
         is_admitted.map(|_| decided(places))
     }))
@@ -82,10 +82,13 @@ fn share_a_state<C: ScriptClient>(places: &[Place<C>]) -> bool {
 /// Charges demands until one refuses, and returns whether all were admitted. Leased permits are spent first, because
 /// that takes no call.
 async fn charge<C: ScriptClient>(places: &mut [Place<C>]) -> Result<bool, Error> {
-    let mut leased_of = Vec::new();
+    let Some(deadline) = places.first().map(|place| place.limiter.deadline()) else {
+        return Ok(true);
+    };
+    let (within, mut leased_of) = ((Duration::ZERO, deadline), Vec::new());
     for Place { limiter, part: Part { key, cost, only_asks, .. }, decided } in &mut *places {
         if let Some(leases) = limiter.leases.as_ref().filter(|_| !*only_asks)
-            && let Some(leased) = limiter.reserve_leased(leases, key, *cost, Duration::ZERO).await
+            && let Some(leased) = limiter.reserve_leased(leases, key, *cost, within).await
         {
             if !decided.insert(leased?).is_admitted() {
                 return Ok(false);
@@ -98,7 +101,7 @@ async fn charge<C: ScriptClient>(places: &mut [Place<C>]) -> Result<bool, Error>
     if let Some(Place { limiter, part: first, .. }) = others.first() {
         let parts = others.iter().map(|place| place.part.clone()).collect();
         let (first, ask) = (first.clone(), Ask::Within(Duration::ZERO));
-        let replies = limiter.operate(Decide { first, parts, ask }).await?;
+        let replies = limiter.operate(Decide { first, parts, ask, deadline }).await?;
         for (place, reply) in others.iter_mut().zip(replies) {
             let reserved = place.limiter.reserved(place.part.key.clone(), reply);
             is_admitted &= place.decided.insert(reserved).is_admitted();
@@ -112,14 +115,14 @@ async fn charge<C: ScriptClient>(places: &mut [Place<C>]) -> Result<bool, Error>
 
 /// Gives back what leases have charged, and replaces its decisions by those without it. The call of the list itself charges
 /// all or none.
-async fn give_back<C: ScriptClient>(places: &mut [Place<C>]) {
+fn give_back<C: ScriptClient>(places: &mut [Place<C>]) {
     for Place { limiter, decided, .. } in places {
         let Some(charged) = decided.take() else { continue };
         let decision = charged.decision();
         *decided = Some(match charged.into_receipt() {
             Some(receipt) => {
                 let decision = before(&decision, receipt.permits());
-                drop(limiter.refund(receipt).await);
+                limiter.give_back(receipt);
                 Reservation::uncounted(decision, 0)
             }
             None if decision.is_admitted() => Reservation::uncounted(decision, 0),

@@ -41,7 +41,7 @@ impl<C: ScriptClient> RedisLimiter<C> {
         };
         let (limiter, key) = (self.clone(), Bytes::copy_from_slice(key));
         Some(LimiterFuture::pending(async move {
-            let answered = limiter.awaited(awaited, &key).await?;
+            let answered = limiter.awaited(awaited, &key, limiter.deadline()).await?;
             Ok(limiter.decided(&answered))
         }))
     }
@@ -53,14 +53,14 @@ impl<C: ScriptClient> RedisLimiter<C> {
         leases: &Arc<Leases<C>>,
         key: &Bytes,
         cost: Cost,
-        within: Duration,
+        (within, deadline): (Duration, Deadline),
     ) -> Option<Result<Reservation, Error>> {
         let spend = |decision, grant: &Arc<Grant>| {
             Answered::Admitted(decision, Permits::Lease(Arc::clone(grant)))
         };
         let answered = match self.spend_lease(leases, key, cost, spend)? {
             Ok(answered) | Err(Found::Answered(answered)) => Ok(answered),
-            Err(Found::Awaited { awaited, .. }) => self.awaited(awaited, key).await,
+            Err(Found::Awaited { awaited, .. }) => self.awaited(awaited, key, deadline).await,
             Err(Found::Store) => return None,
         };
         Some(match answered {
@@ -109,19 +109,21 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Waits for the reply to a request for permits. Each check that fails is counted, and reported.
-    async fn awaited(&self, mut awaited: Awaited, key: &[u8]) -> Result<Answered, Error> {
+    async fn awaited(
+        &self,
+        mut awaited: Awaited,
+        key: &[u8],
+        deadline: Deadline,
+    ) -> Result<Answered, Error> {
         let Self { sender, context, plan, .. } = self;
-        let deadline = Deadline::after(context.settings.deadline, context.now());
-        let failed =
-            match timeout(&sender.client, deadline.of_caller(Duration::ZERO), &mut awaited.answer)
-                .await
-            {
-                Some(Ok(Ok(answered))) => return Ok(answered),
-                Some(Ok(Err(error))) => error,
-                Some(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
-                None if awaited.leave() => Arc::new(CallError::new(Fault::NoReply, NO_LEASE)),
-                None => Arc::new(deadline.no_time()),
-            };
+        let within = deadline.of_caller(Duration::ZERO, context.now());
+        let failed = match timeout(&sender.client, within, &mut awaited.answer).await {
+            Some(Ok(Ok(answered))) => return Ok(answered),
+            Some(Ok(Err(error))) => error,
+            Some(Err(_)) => Arc::new(CallError::new(Fault::NoReply, RUNTIME_ENDED)),
+            None if awaited.leave() => Arc::new(CallError::new(Fault::NoReply, NO_LEASE)),
+            None => Arc::new(deadline.no_time()),
+        };
         sender.report(EventKind::StoreError(reported(&failed)), plan.policy.name(), key);
         Err(named(plan.policy.name(), failed))
     }

@@ -11,6 +11,7 @@ use limiter_core::{
 use crate::{
     call::{
         check::Check,
+        deadline::Deadline,
         list::{Ask, Decide, Part},
         operation::Operation,
         refund::{Refund, Reset, Token},
@@ -62,7 +63,7 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     fn peek(&self, key: &Key<'_>) -> LimiterFuture<Usage> {
         let (limiter, key) = (self.clone(), self.context.keys.of(key));
         LimiterFuture::pending(async move {
-            let peeked = limiter.decide(key?, Cost::ONE, Ask::Peek).await?;
+            let peeked = limiter.decide(key?, Cost::ONE, Ask::Peek, limiter.deadline()).await?;
             Ok(peeked.decision.usage())
         })
     }
@@ -70,16 +71,17 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
     fn reserve(&self, key: &Key<'_>, cost: Cost, within: Duration) -> LimiterFuture<Reservation> {
         let (limiter, key) = (self.clone(), self.context.keys.of(key));
         LimiterFuture::pending(async move {
-            let key = key?;
+            let (key, deadline) = (key?, limiter.deadline());
             if let Some(leases) = &limiter.leases
-                && let Some(leased) = limiter.reserve_leased(leases, &key, cost, within).await
+                && let Some(leased) =
+                    limiter.reserve_leased(leases, &key, cost, (within, deadline)).await
             {
                 if leased.as_ref().is_ok_and(Reservation::is_admitted) {
                     limiter.context.events.tally.admitted.add();
                 }
                 return leased;
             }
-            limiter.reserve_stored(key, cost, Ask::Within(within)).await
+            limiter.reserve_stored(key, cost, Ask::Within(within), deadline).await
         })
     }
 
@@ -89,16 +91,16 @@ impl<C: ScriptClient> Limiter for RedisLimiter<C> {
             let key = key?;
             match limiter.cached_denial(&key, Cost::ONE) {
                 Some(denial) => Ok(Reservation::refused(denial)),
-                None => limiter.reserve_stored(key, most, Ask::UpTo).await,
+                None => limiter.reserve_stored(key, most, Ask::UpTo, limiter.deadline()).await,
             }
         })
     }
 
     fn charge(&self, key: &Key<'_>, cost: Cost) -> LimiterFuture<Reservation> {
         let (limiter, key) = (self.clone(), self.context.keys.of(key));
-        LimiterFuture::pending(
-            async move { limiter.reserve_stored(key?, cost, Ask::InAnyCase).await },
-        )
+        LimiterFuture::pending(async move {
+            limiter.reserve_stored(key?, cost, Ask::InAnyCase, limiter.deadline()).await
+        })
     }
 
     fn refund(&self, receipt: Receipt) -> LimiterFuture<u64> {
@@ -198,6 +200,11 @@ impl<C: ScriptClient> RedisLimiter<C> {
         Some(denial)
     }
 
+    /// Returns the deadline of what begins now.
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::after(self.context.settings.deadline, self.context.now())
+    }
+
     /// Sends an operation under this policy, and returns its output.
     pub(crate) async fn operate<O: Operation>(&self, operation: O) -> Result<O::Output, Error> {
         let policy = self.plan.policy.name();
@@ -212,15 +219,27 @@ impl<C: ScriptClient> RedisLimiter<C> {
     }
 
     /// Charges a cost or a part of it at the store, whatever is leased.
-    async fn reserve_stored(&self, key: Bytes, cost: Cost, ask: Ask) -> Result<Reservation, Error> {
-        Ok(self.reserved(key.clone(), self.decide(key, cost, ask).await?))
+    async fn reserve_stored(
+        &self,
+        key: Bytes,
+        cost: Cost,
+        ask: Ask,
+        deadline: Deadline,
+    ) -> Result<Reservation, Error> {
+        Ok(self.reserved(key.clone(), self.decide(key, cost, ask, deadline).await?))
     }
 
     /// Returns the store's reply to one demand.
-    async fn decide(&self, key: Bytes, cost: Cost, ask: Ask) -> Result<CheckReply, Error> {
+    async fn decide(
+        &self,
+        key: Bytes,
+        cost: Cost,
+        ask: Ask,
+        deadline: Deadline,
+    ) -> Result<CheckReply, Error> {
         let first = Part::new(&self.context, &self.plan, key, cost);
         let parts = vec![first.clone()];
-        let replies = self.operate(Decide { first, parts, ask }).await?;
+        let replies = self.operate(Decide { first, parts, ask, deadline }).await?;
         let no_reply = || Error::new(ErrorKind::Unexpected, "the store replied to no demand");
         replies.into_iter().next().ok_or_else(no_reply)
     }

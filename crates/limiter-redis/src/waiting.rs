@@ -30,6 +30,21 @@ impl<C: ScriptClient> RedisLimiter<C> {
         }
         self.sender.ended(within).await
     }
+
+    /// Refunds permits for which no caller waits.
+    pub(crate) fn give_back(&self, receipt: Receipt) {
+        let (mut refund, sender) = (self.refund(receipt), &self.sender);
+        if refund.take_ready().is_some() {
+            return;
+        }
+        // So that the end of a program can wait for it from here on.
+        let operating = sender.under_way.begin();
+        // An error is counted, and reported to the observer.
+        sender.client.spawn(async move {
+            drop(refund.await);
+            drop(operating);
+        });
+    }
 }
 
 /// Returns what was reserved once it may be used.
@@ -70,14 +85,7 @@ struct Unused<C: ScriptClient> {
 impl<C: ScriptClient> Drop for Unused<C> {
     fn drop(&mut self) {
         if let Some(receipt) = self.receipt.take() {
-            let (refund, sender) = (self.limiter.refund(receipt), &self.limiter.sender);
-            // So that the end of a program can wait for it from here on.
-            let operating = sender.under_way.begin();
-            // An error is counted, and reported to the observer.
-            sender.client.spawn(async move {
-                drop(refund.await);
-                drop(operating);
-            });
+            self.limiter.give_back(receipt);
         }
     }
 }

@@ -43,10 +43,10 @@ impl Deadline {
         CallError::new(Fault::NoReply, format!("{server}: no reply within {:?}", self.within))
     }
 
-    /// Returns how long the caller waits: a little longer than for a call to be sent, so that the error of one that was
+    /// Returns how long the caller waits from now on: a little longer than for a call to be sent, so that the error of one that was
     /// not is returned first. Or for as long as the server may be silent.
-    pub(crate) fn of_caller(self, silence: Duration) -> Duration {
-        self.within.max(silence).saturating_add(GRACE)
+    pub(crate) fn of_caller(self, silence: Duration, now: Timestamp) -> Duration {
+        self.left(now).max(silence).saturating_add(GRACE)
     }
 
     /// Waits before a call that was not executed is sent once more, and returns whether enough time

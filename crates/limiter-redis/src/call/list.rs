@@ -6,12 +6,13 @@ use bytes::Bytes;
 use limiter_core::{Cost, Timestamp, Usage};
 
 use super::{
+    deadline::Deadline,
     operation::Operation,
     reply::{ADMITTED, Charged, CheckReply, REFUSED, wait},
 };
 use crate::{
     client::{ScriptCall, ScriptReply, faults::Outcome},
-    context::Context,
+    context::{Context, Settings},
     denials::{Denial, Denials, Ticket},
     events::Events,
     scripts::{Plan, Scripts, counted, exact, number},
@@ -38,6 +39,8 @@ pub(crate) struct Decide {
     /// All demands, with the first.
     pub(crate) parts: Vec<Part>,
     pub(crate) ask: Ask,
+    /// That of all that its caller does.
+    pub(crate) deadline: Deadline,
 }
 
 /// A demand on one limiter.
@@ -91,6 +94,10 @@ impl Operation for Decide {
 
     fn events(&self) -> (&Arc<Events>, &str) {
         (&self.first.context.events, self.first.plan.policy.name())
+    }
+
+    fn deadline(&self, _: &Settings, _: Timestamp) -> Deadline {
+        self.deadline
     }
 
     fn begin(&self) -> ScriptCall {

@@ -1,14 +1,11 @@
 //! What a caller asks of the store, and the progress of its request.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{
-            AtomicU8,
-            Ordering::{AcqRel, Acquire},
-        },
+use std::sync::{
+    Arc,
+    atomic::{
+        AtomicU8,
+        Ordering::{AcqRel, Acquire},
     },
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -42,9 +39,9 @@ pub(crate) trait Operation: Send + Sized + 'static {
     /// Returns the limiter's events, and the name of the policy under which to report.
     fn events(&self) -> (&Arc<Events>, &str);
 
-    /// Returns for how long it may take.
-    fn within(&self, settings: &Settings) -> Duration {
-        settings.deadline
+    /// Returns the time by which it must have ended, if it is asked for now.
+    fn deadline(&self, settings: &Settings, now: Timestamp) -> Deadline {
+        Deadline::after(settings.deadline, now)
     }
 
     /// Returns the call to which it, and others that share the call, are added.

@@ -135,7 +135,8 @@ impl<C: ScriptClient> Sender<C> {
             self.short_circuited::<O>(&error, (&self.events, policy), &key);
             return Err(error);
         }
-        let deadline = Deadline::after(operation.within(&self.settings), self.now());
+        let now = self.now();
+        let deadline = operation.deadline(&self.settings, now);
         // Callers that share an operation have deadlines of their own, and use what is late for all of them.
         let is_of_caller = operation.is_of_caller();
         let silence = if is_of_caller { Duration::ZERO } else { self.breaker.silence() };
@@ -144,7 +145,7 @@ impl<C: ScriptClient> Sender<C> {
         let waited = if let Some(operating) = self.under_way.begin() {
             let (not_executed, of_caller) = (None, Arc::clone(&progress));
             start(Request { operation, deadline, not_executed, caller, progress, operating });
-            let waited = timeout(&self.client, deadline.of_caller(silence), outcome).await;
+            let waited = timeout(&self.client, deadline.of_caller(silence, now), outcome).await;
             if let Some(Ok(outcome)) = waited {
                 return outcome;
             }

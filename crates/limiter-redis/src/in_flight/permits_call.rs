@@ -1,13 +1,13 @@
 //! Calls that renew permits, or give them back.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use limiter_core::Timestamp;
 
 use super::{shared::Shared, table::Renewed};
 use crate::{
-    call::operation::Operation,
+    call::{deadline::Deadline, operation::Operation},
     client::{
         ScriptCall, ScriptClient, ScriptReply,
         faults::{CallError, Outcome},
@@ -50,8 +50,8 @@ impl<C: ScriptClient, const RENEWS: bool> Operation for PermitsCall<C, RENEWS> {
         self.shared.events()
     }
 
-    fn within(&self, _: &Settings) -> Duration {
-        self.shared.expiry.call()
+    fn deadline(&self, _: &Settings, now: Timestamp) -> Deadline {
+        Deadline::after(self.shared.expiry.call(), now)
     }
 
     fn begin(&self) -> ScriptCall {

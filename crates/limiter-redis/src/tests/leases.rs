@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_core::{Cost, Decision, LimiterFuture, Policy, Quota, Source};
+use limiter_core::{Clock as _, Cost, Decision, LimiterFuture, Policy, Quota, Source};
 
 use super::{
     client::{Client, Fate},
@@ -267,4 +267,20 @@ fn what_is_leased_does_not_matter_to_a_charge() {
     let refunded = store.block_on(limiter.refund(charged.into_receipt().unwrap())).unwrap();
     assert!((50_000..=60_000).contains(&refunded), "{refunded}");
     assert_eq!(take(10), (10, Source::State));
+}
+
+/// The store was asked within a second deadline, after a request for a lease that was refused.
+#[test]
+fn a_reservation_of_a_leased_key_is_answered_within_one_deadline() {
+    let store = Store::new();
+    let settings = |it: crate::Builder| it.lease(true).denial_cache(0).deadline(ms(50));
+    let limiter = store.limiter_with(&unique(), &policy("1000/s"), settings);
+    (0..7).for_each(|_| assert!(check(&store, &limiter).is_admitted()));
+    let left = store.block_on(limiter.peek(KEY)).unwrap().remaining();
+    drop(store.block_on(limiter.charge(KEY, Cost::of(left + 100))).unwrap());
+    store.client.set_fate(|_| Fate::Late(ms(40)));
+    let start = store.client.clock().now();
+    let reserved = store.settle(limiter.reserve(KEY, Cost::ONE, Duration::from_secs(1)));
+    let took = store.client.clock().now().saturating_since(start);
+    assert!(took <= ms(53), "{took:?}: {reserved:?}");
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use limiter_core::{
-    Cost, Demand, ErrorKind, JointDecision, Key, Limiter, Policy, Quota, Source, decide,
+    Clock as _, Cost, Demand, ErrorKind, JointDecision, Key, Limiter, Policy, Quota, Source, decide,
 };
 use limiter_test::{
     laws::lists::lists_are_charged_all_or_none,
@@ -14,7 +14,7 @@ use limiter_test::{
 use proptest::test_runner::TestRunner;
 
 use super::{
-    client::Client,
+    client::{Client, Fate},
     store::{Store, unique},
 };
 use crate::RedisLimiter;
@@ -287,4 +287,26 @@ fn a_refused_list_decides_and_counts_a_leased_demand_without_its_charge() {
         let counted = if is_admitted { 2 } else { 0 };
         assert_eq!(limiter.counters().admitted - admitted, counted, "{cost}");
     }
+}
+
+/// Each leased demand waited for a deadline of its own, and so did the call and what was given back.
+#[test]
+fn a_list_of_leased_keys_is_answered_within_one_deadline() {
+    let ms = Duration::from_millis;
+    let store = Store::new();
+    let policy = |number| Policy::parse(&format!("p{number}"), "1000/s").unwrap();
+    let leasing = |it: crate::Builder| it.lease(true).denial_cache(0).deadline(ms(50));
+    let first = store.limiter_with(&unique(), &policy(0), leasing);
+    let siblings = (1..6).map(|number| first.sibling(&policy(number)).unwrap());
+    let limiters: Vec<_> = [first.clone()].into_iter().chain(siblings).collect();
+    // The next check of each asks for a lease.
+    for limiter in &limiters {
+        (0..7).for_each(|_| assert!(store.block_on(limiter.check("alice")).unwrap().is_admitted()));
+    }
+    store.client.set_fate(move |_| Fate::Late(ms(40)));
+    let start = store.client.clock().now();
+    let demands: Vec<_> = limiters.iter().map(|it| Demand::new(it, "alice", Cost::ONE)).collect();
+    let decided = store.settle(decide(&demands));
+    let took = store.client.clock().now().saturating_since(start);
+    assert!(took <= ms(53), "{took:?}: {decided:?}");
 }
