@@ -30,7 +30,7 @@ pub enum EventKind {
     /// The [circuit breaker](crate::CircuitBreaker) of the connection opened: the server is not called until it replies
     /// to a probe. Checks return an error at once, or are decided in memory.
     BreakerOpened,
-    /// The server replied, so the circuit breaker closed: it is called again.
+    /// The server replied, so the circuit breaker closed: it is called again. Or it has left the cluster.
     BreakerClosed,
     /// A call to the store returned no decision. The error's [`kind`](Error::kind) says whether it may
     /// have charged, and [`CallError::of`](crate::CallError::of) returns the fault.
@@ -173,6 +173,10 @@ impl Watch for Events {
             }
             None => self.outages.ends(&self.name, || node.cloned()),
         }
+    }
+
+    fn forgets(&self, node: &Arc<str>) {
+        self.outages.ends(&self.name, || Some(Arc::clone(node)));
     }
 }
 

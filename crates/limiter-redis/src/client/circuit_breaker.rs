@@ -25,7 +25,7 @@ use super::{
 /// and those on clones of a `FredClient`. In a cluster each node has one of its own. It opens when all calls have failed
 /// for the time of *silence*, 250 ms by default. A call fails if it gets no reply, can't be sent, or gets a reply that
 /// its script doesn't return. An error reply, such as `OOM`, is a reply. While it is open, one call every 100 ms probes
-/// the server. The first reply closes it.
+/// the server. The first reply closes it, and so does a node that leaves its cluster.
 ///
 /// The limiters that share it also share calls. So a client of your own can have one for all limiters on its clones, by
 /// [`ScriptClient::breaker`](crate::ScriptClient::breaker). Otherwise each limiter on it has one.
@@ -69,6 +69,9 @@ pub(crate) trait Watch: Send + Sync {
     /// Called for each change, and again for each call that fails while the breaker is open, with the address of the
     /// server if there are several, and the error of the call.
     fn breaker(&self, change: Change, node: Option<&Arc<str>>, cause: Option<&CallError>);
+
+    /// Called when a node of a cluster is not in use any more, whether or not it has failed.
+    fn forgets(&self, node: &Arc<str>);
 }
 
 #[derive(Default)]
@@ -202,6 +205,14 @@ impl CircuitBreaker {
         }
     }
 
+    /// Closes the breaker of a server that is not in use any more, and ends its outage.
+    pub(crate) fn forget(&self, server: &(usize, Arc<str>)) {
+        self.changed(self.at(Some(server)).breaker.replied(), Some(server), None);
+        for watcher in self.watchers() {
+            watcher.forgets(&server.1);
+        }
+    }
+
     fn changed(
         &self,
         change: Option<Change>,
@@ -215,13 +226,15 @@ impl CircuitBreaker {
             Change::StaysOpen => {}
         }
         self.at(server).cause.store(cause.map(|cause| Arc::new(cause.to_string())));
-        let watchers = self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: Vec<_> = watchers.all.iter().filter_map(Weak::upgrade).collect();
-        // A watcher may log, and a subscriber of logs may use a limiter.
-        drop(watchers);
-        for watcher in all {
+        for watcher in self.watchers() {
             watcher.breaker(change, server.map(|(_, name)| name), cause);
         }
+    }
+
+    /// Returns what learns of changes. The lock ends here: a watcher may log, and a subscriber of logs may use a limiter.
+    fn watchers(&self) -> Vec<Arc<dyn Watch>> {
+        let watchers = self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        watchers.all.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Returns the breaker of a server. The first is for keys whose server is not known, and for clients with one

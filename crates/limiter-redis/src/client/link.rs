@@ -60,6 +60,8 @@ impl Link {
             reconnects: true,
             last_failure: Arc::new(LastFailure::of(url.clone())),
         };
+        let silence = silence.unwrap_or(CircuitBreaker::DEFAULT_SILENCE);
+        let breaker = CircuitBreaker::of(silence, Arc::new(SystemClock::new()));
         let topology = match servers {
             Servers::One(server) => {
                 settings.config.server = server;
@@ -75,10 +77,10 @@ impl Link {
                 let sentinels = Sentinels::start(primary, settings, hosts, &of_sentinels);
                 Topology::Sentinels(Arc::new(sentinels))
             }
-            Servers::Cluster(seeds) => Topology::Cluster(Cluster::new(settings, seeds)),
+            Servers::Cluster(seeds) => {
+                Topology::Cluster(Cluster::new(settings, seeds, breaker.clone()))
+            }
         };
-        let silence = silence.unwrap_or(CircuitBreaker::DEFAULT_SILENCE);
-        let breaker = CircuitBreaker::of(silence, Arc::new(SystemClock::new()));
         Self { url: url.into(), store, topology, driver, timers, breaker }
     }
 

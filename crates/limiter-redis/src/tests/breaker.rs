@@ -124,6 +124,8 @@ impl Watch for Watcher {
     fn breaker(&self, change: Change, _: Option<&Arc<str>>, _: Option<&CallError>) {
         self.0.lock().unwrap().push(change);
     }
+
+    fn forgets(&self, _: &Arc<str>) {}
 }
 
 #[test]

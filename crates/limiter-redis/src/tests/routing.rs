@@ -11,9 +11,9 @@ use limiter_core::{Clock, Timestamp};
 use limiter_double::{Cluster as Double, Reply, Version};
 use tokio::{runtime::Handle, time::Instant};
 
-use super::store::policy;
+use super::{events::log::Log, store::policy};
 use crate::{
-    CallError, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
+    CallError, CircuitBreaker, Fault, RedisLimiter, ScriptCall, ScriptClient, ScriptReply,
     client::{
         cluster::routing::Cluster,
         node::{Command, Connect, LastFailure, Node},
@@ -135,16 +135,19 @@ fn value(reply: Reply, server: &str) -> Result<Value, CallError> {
 struct Client {
     network: Network,
     cluster: Arc<Cluster<Network>>,
+    breaker: CircuitBreaker,
 }
 
 impl Client {
     async fn new() -> Self {
         let network = Network::new();
+        let clock = RuntimeClock(network.start);
+        let breaker = CircuitBreaker::new(CircuitBreaker::DEFAULT_SILENCE, clock).unwrap();
         let (host, port) = ADDRESSES[0].rsplit_once(':').unwrap();
         let seeds = vec![Address::new(host, port.parse().unwrap())];
-        let cluster = Cluster::new(network.clone(), seeds);
+        let cluster = Cluster::new(network.clone(), seeds, breaker.clone());
         cluster.connected().await;
-        Self { network, cluster }
+        Self { network, cluster, breaker }
     }
 
     fn limiter(&self, text: &str) -> RedisLimiter<Self> {
@@ -165,6 +168,17 @@ impl Client {
         self.network.servers.lock().unwrap().begin_move(slot(&keys[0]), to);
     }
 
+    /// Gives the slots of a node to another one.
+    fn move_all(&self, from: usize, to: usize) {
+        let mut servers = self.network.servers.lock().unwrap();
+        for slot in 0..16_384 {
+            if servers.owner(slot) == Some(from) {
+                servers.begin_move(slot, to);
+                servers.end_move(slot);
+            }
+        }
+    }
+
     fn silence(&self, node: usize) {
         self.network.silent.lock().unwrap().insert(ADDRESSES[node].to_owned());
     }
@@ -173,6 +187,10 @@ impl Client {
 impl ScriptClient for Client {
     async fn run(&self, call: &ScriptCall, within: Duration) -> Result<ScriptReply, CallError> {
         self.cluster.run(call, within).await
+    }
+
+    fn breaker(&self) -> Option<CircuitBreaker> {
+        Some(self.breaker.clone())
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -311,4 +329,28 @@ async fn errors_name_the_node() {
         let error = error.to_string();
         assert!(error.contains(&format!("Redis at {}: ", ADDRESSES[owner])), "{error}");
     }
+}
+
+/// Its breaker stayed open and its outage went on for ever, so that each check of any key asked for both.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_fails_and_is_removed_is_forgotten() {
+    let log = Log::start();
+    let client = Client::new().await;
+    let limiter = client.limiter("3/min");
+    let is_removable = |subject: &String| client.place(&limiter, subject).1 > 0;
+    let subject = (0..).map(|number| format!("subject-{number}")).find(is_removable).unwrap();
+    let (_, removed, other) = client.place(&limiter, &subject);
+    client.silence(removed);
+    while limiter.counters().breaker_opened == 0 {
+        assert!(limiter.check(&*subject).await.is_err());
+    }
+    client.move_all(removed, other);
+    while limiter.check(&*subject).await.is_err() {
+        tokio::time::advance(Duration::from_millis(100)).await;
+    }
+    assert_eq!(limiter.counters().breaker_closed, 1);
+    assert!(format!("{:?}", client.breaker).contains("open: 0"), "{:?}", client.breaker);
+    let end = format!("the store decides again policy=\"test\" node=\"{}\"", ADDRESSES[removed]);
+    let lines = log.lines();
+    assert!(lines.iter().any(|line| line.contains(&end)), "{lines:?}");
 }

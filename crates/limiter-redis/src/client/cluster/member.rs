@@ -67,10 +67,16 @@ impl<C: Connect> Members<C> {
         self.get(&Server::new(host, port))
     }
 
-    /// Closes the connections to nodes that are not in use any more.
-    pub(crate) fn forget_unused(&self) {
+    /// Closes the connections to nodes that are not in use any more, and returns these nodes, with those of the address.
+    pub(crate) fn forget_unused(&self) -> Vec<Arc<Member<C::Node>>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|member| Arc::strong_count(member) > 1 || self.seeds.contains(&member.server));
+        let is_unused = |member: &&Arc<Member<C::Node>>| Arc::strong_count(member) == 1;
+        let unused: Vec<_> = known.iter().filter(is_unused).cloned().collect();
+        known.retain(|member| {
+            let is_used = !unused.iter().any(|unused| Arc::ptr_eq(unused, member));
+            is_used || self.seeds.contains(&member.server)
+        });
+        unused
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 use super::member::{Member, Members, SLOTS, Slots};
 use crate::client::{
     ScriptCall, ScriptReply,
+    circuit_breaker::CircuitBreaker,
     faults::{CallError, Fault},
     fred::{
         command,
@@ -35,6 +36,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// The nodes of a cluster, and which slots they serve.
 pub(crate) struct Cluster<C: Connect> {
     members: Members<C>,
+    breaker: CircuitBreaker,
     map: RwLock<Map<C::Node>>,
     /// When the last refresh of the slots in a task ended. Locked while one is under way.
     refreshed_at: Arc<Mutex<Option<Instant>>>,
@@ -44,10 +46,11 @@ pub(crate) struct Cluster<C: Connect> {
 }
 
 impl<C: Connect> Cluster<C> {
-    pub(crate) fn new(connect: C, seeds: Vec<Server>) -> Arc<Self> {
+    pub(crate) fn new(connect: C, seeds: Vec<Server>, breaker: CircuitBreaker) -> Arc<Self> {
         let members = Members::new(connect, seeds);
         Arc::new(Self {
             members,
+            breaker,
             map: RwLock::default(),
             refreshed_at: Arc::default(),
             turn: AtomicUsize::new(0),
@@ -193,7 +196,9 @@ impl<C: Connect> Cluster<C> {
             *map = new;
         }
         drop(map);
-        self.members.forget_unused();
+        for unused in self.members.forget_unused() {
+            self.breaker.forget(&(unused.number, Arc::clone(&unused.name)));
+        }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Map<C::Node>> {
