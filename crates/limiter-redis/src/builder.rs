@@ -150,8 +150,8 @@ impl Builder {
     ///
     /// A denial says how long a key must wait, and no charge of others can make that shorter. Until
     /// then the same cost, or a larger one, is refused without asking the server, for one second at
-    /// most. A refund or a reset by another process is seen after that. For a larger cost the reported
-    /// wait may be too short.
+    /// most. A refund or a reset by another process is seen after that. A larger cost whose wait is not
+    /// known is decided by the server.
     ///
     /// A denial takes about 200 bytes, which are allocated when it is cached.
     pub fn denial_cache(mut self, denials: usize) -> Self {

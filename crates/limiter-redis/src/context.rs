@@ -94,7 +94,7 @@ impl Context {
         self.plans.get(&self.policy, policy, self.settings.lease)
     }
 
-    /// Returns a cached denial of a cost, and counts it.
+    /// Returns a cached denial of a cost.
     pub(crate) fn denied(
         &self,
         plan: &Plan,

@@ -153,8 +153,12 @@ impl Node for FredNode {
         let reply_within = loop {
             let left = within.saturating_sub(start.elapsed());
             let is_connected = client.state() == ClientState::Connected;
-            if left.is_zero() || !is_connected && Instant::now() >= patient_until {
+            if !is_connected && (left.is_zero() || Instant::now() >= patient_until) {
                 return Err(self.not_connected());
+            }
+            if left.is_zero() {
+                let message = format!("{}: no time was left to send the call", self.name);
+                return Err(CallError::new(Fault::NoTime, message));
             }
             if is_connected {
                 break left.max(silence.saturating_sub(start.elapsed()));
