@@ -20,12 +20,14 @@ pub(crate) use self::{
 };
 use self::{
     demand::Recent,
-    leased_key::{LeasedKey, Unspent},
+    grant::{Reason, Unspent},
+    leased_key::LeasedKey,
     table::Table,
 };
 use crate::{
     call::{
         check::Check,
+        queue::Operating,
         refund::{Refund, Token},
         sender::Sender,
     },
@@ -94,7 +96,7 @@ impl<C: ScriptClient> Leases<C> {
                 let new = LeasedKey::new((hash, key, plan), &self.context, terms, new);
                 let (leased, replaced) = self.table.add(Arc::new(new), now)?;
                 if let Some(replaced) = replaced {
-                    self.give_back_of(&replaced, true);
+                    self.give_back_of(&replaced, Reason::Removal);
                 }
                 leased
             }
@@ -113,7 +115,9 @@ impl<C: ScriptClient> Leases<C> {
     /// Asks the store for permits, until nobody waits for more.
     fn start(self: &Arc<Self>, leased: Arc<LeasedKey>) {
         let leases = Arc::clone(self);
-        let request = InFlight { leased: Arc::clone(&leased), is_over: false };
+        let operating = self.sender.under_way.begin();
+        let request =
+            InFlight { leased: Arc::clone(&leased), is_over: false, _operating: operating };
         self.sweep_some();
         self.sender.client.spawn(async move {
             let context = &leases.context;
@@ -140,9 +144,7 @@ impl<C: ScriptClient> Leases<C> {
 
     /// Gives up the leases of a key, which was reset.
     pub(crate) fn forget(&self, key: &[u8]) {
-        for grant in self.table.remove(key).iter().flat_map(|leased| leased.forget(true)) {
-            grant.forfeit(&self.context.events.tally);
-        }
+        self.table.remove(key).iter().for_each(|leased| leased.forget(Reason::Reset));
     }
 
     /// Ends the leases whose time is over, and gives back what is left of them.
@@ -162,21 +164,13 @@ impl<C: ScriptClient> Leases<C> {
 
     /// Gives back what was not spent of all leases.
     pub(crate) fn give_back(&self) {
-        self.table.all().for_each(|leased| self.give_back_of(&leased, false));
+        self.table.all().for_each(|leased| self.give_back_of(&leased, Reason::Drain));
     }
 
-    /// Gives back what was not spent of the leases of a key, which may have been removed from the table.
-    fn give_back_of(&self, leased: &LeasedKey, is_removed: bool) {
+    /// Gives back what was not spent of the leases of a key.
+    fn give_back_of(&self, leased: &LeasedKey, reason: Reason) {
+        leased.forget(reason);
         self.send_unspent(leased);
-        let tally = &self.context.events.tally;
-        for grant in leased.forget(is_removed) {
-            let Some(permits) = grant.close() else { continue };
-            tally.leased.add_many(grant.permits - permits);
-            if permits > 0 {
-                let charged = grant.charged.clone();
-                self.send_back(leased, Unspent { charged, permits, is_lease: true });
-            }
-        }
     }
 
     /// Gives back what nobody has spent of leases that have ended.
@@ -211,6 +205,8 @@ impl<C: ScriptClient> Leases<C> {
 struct InFlight {
     leased: Arc<LeasedKey>,
     is_over: bool,
+    /// Counts it among the operations under way until what nobody has spent of it goes back.
+    _operating: Option<Operating>,
 }
 
 impl InFlight {

@@ -10,7 +10,7 @@ use std::{
 
 use limiter_core::{Cost, Decision, Source, Timestamp, Usage};
 
-use crate::{call::reply::Charged, counters::Tally};
+use crate::call::reply::Charged;
 
 /// The permits of one lease.
 pub(crate) struct Grant {
@@ -28,6 +28,25 @@ pub(crate) struct Grant {
     pub(super) received: Timestamp,
     /// What the store charged for it.
     pub(super) charged: Charged,
+}
+
+/// Why leases are given up. A later one outweighs those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reason {
+    /// The program ends. What is not spent goes back, also of a reply that is under way, but not of later ones.
+    Drain,
+    /// Another key has the place in the table, so that nobody would spend another lease. It goes back.
+    Removal,
+    /// The store has forgotten the key, so that nothing may go back.
+    Reset,
+}
+
+/// Permits that go back to the store: what is left of a lease, which is counted, or what was charged for one moment and given
+/// to nobody.
+pub(super) struct Unspent {
+    pub(super) charged: Charged,
+    pub(super) permits: u64,
+    pub(super) is_lease: bool,
 }
 
 /// No permit of the grant is spent or given back any more.
@@ -82,14 +101,6 @@ impl Grant {
     pub(super) fn close(&self) -> Option<u64> {
         let left = self.left.swap(CLOSED, AcqRel);
         (left != CLOSED).then_some(left)
-    }
-
-    /// Ends the lease and counts its permits. None goes back.
-    pub(super) fn forfeit(&self, tally: &Tally) {
-        if let Some(unused) = self.close() {
-            tally.leased.add_many(self.permits - unused);
-            tally.lease_unused.add_many(unused);
-        }
     }
 
     pub(super) fn left(&self) -> u64 {

@@ -14,7 +14,7 @@ use super::{
     backoff::Backoff,
     callers::{Answered, Callers, Found, Permits},
     demand::{Ask, Demand},
-    grant::Grant,
+    grant::{Grant, Reason, Unspent},
 };
 use crate::{
     call::{
@@ -46,22 +46,12 @@ struct State {
     previous: Option<Arc<Grant>>,
     /// Whether a request is under way.
     is_asking: bool,
-    /// Whether leases were given up while a request was under way, so that its reply brings none.
-    is_forgotten: bool,
-    /// Whether this is not in the table any more, so that nobody would spend another lease.
-    is_removed: bool,
+    /// Why leases were given up, if that holds for what the next reply brings, too.
+    given_up: Option<Reason>,
     callers: Callers,
     demand: Demand,
     backoff: Option<Backoff>,
     unspent: Vec<Unspent>,
-}
-
-/// Permits that go back to the store: what is left of a lease, which is counted, or what was charged for one moment and given
-/// to nobody.
-pub(super) struct Unspent {
-    pub(super) charged: Charged,
-    pub(super) permits: u64,
-    pub(super) is_lease: bool,
 }
 
 impl LeasedKey {
@@ -77,8 +67,7 @@ impl LeasedKey {
             next: None,
             previous: None,
             is_asking: false,
-            is_forgotten: false,
-            is_removed: false,
+            given_up: None,
             callers: Callers::default(),
             demand: Demand::new((terms.length, deadline), busy_for, now),
             backoff: None,
@@ -183,9 +172,9 @@ impl LeasedKey {
         outcome: Outcome<CheckReply>,
         (now, jitter): (Timestamp, f64),
     ) -> bool {
-        let tally = &self.events.tally;
         let mut state = self.lock();
-        let is_forgotten = mem::take(&mut state.is_forgotten) || state.is_removed;
+        let given_up = state.given_up;
+        state.given_up.take_if(|it| *it == Reason::Drain);
         let CheckReply { decision, charged, ahead } = match outcome {
             Ok(reply) => reply,
             Err(error) => {
@@ -204,10 +193,9 @@ impl LeasedKey {
             Some(charged) if granted > ask.cost.get() => {
                 let grant = self.grant(charged, &decision, (ask.at, now));
                 self.distribute(&mut state, ask, &grant, now);
-                if is_forgotten {
-                    grant.forfeit(tally);
-                } else {
-                    self.add(&mut state, grant, ahead.is_some(), now);
+                match given_up {
+                    Some(reason) => self.give_up(&mut state, &grant, reason),
+                    None => self.add(&mut state, grant, ahead.is_some(), now),
                 }
             }
             Some(charged) => {
@@ -216,7 +204,7 @@ impl LeasedKey {
                 }
                 let left = state.callers.give(ask, (decision, charged));
                 // The caller for whom it was charged has left, or nobody waited.
-                let left = left.filter(|_| !is_forgotten);
+                let left = left.filter(|_| given_up != Some(Reason::Reset));
                 state.unspent.extend(left.map(|charged| {
                     let permits = charged.permits;
                     Unspent { charged, permits, is_lease: false }
@@ -226,8 +214,8 @@ impl LeasedKey {
         }
         if let Some(charged) = ahead {
             let grant = self.grant(charged, &decision, (ask.at, now));
-            if is_forgotten {
-                grant.forfeit(tally);
+            if let Some(reason) = given_up {
+                self.give_up(&mut state, &grant, reason);
             } else {
                 state.backoff = Some(Backoff::until(&decision, ask, &grant, now));
                 state.next = Some(grant);
@@ -305,18 +293,28 @@ impl LeasedKey {
 
     /// Ends a lease and counts its permits. Returns how many were not spent.
     fn retire(&self, state: &mut State, grant: &Grant) -> u64 {
-        let tally = &self.events.tally;
-        let Some(unused) = grant.close() else { return 0 };
-        tally.leased.add_many(grant.permits - unused);
         let Charged { permits, marks, delay, .. } = &grant.charged;
-        match unused.min(self.terms.come_back(*permits, marks, *delay)) {
-            0 => tally.lease_unused.add_many(unused),
-            _ => {
-                let charged = grant.charged.clone();
-                state.unspent.push(Unspent { charged, permits: unused, is_lease: true });
-            }
+        let comes_back = self.terms.come_back(*permits, marks, *delay) > 0;
+        self.close(state, grant, comes_back)
+    }
+
+    /// Ends a lease before its time.
+    fn give_up(&self, state: &mut State, grant: &Grant, reason: Reason) {
+        self.close(state, grant, reason != Reason::Reset);
+    }
+
+    /// Ends a lease and counts its permits. Returns how many were not spent, which go back if they may `come_back`.
+    fn close(&self, state: &mut State, grant: &Grant, come_back: bool) -> u64 {
+        let tally = &self.events.tally;
+        let Some(permits) = grant.close() else { return 0 };
+        tally.leased.add_many(grant.permits - permits);
+        if come_back && permits > 0 {
+            let charged = grant.charged.clone();
+            state.unspent.push(Unspent { charged, permits, is_lease: true });
+        } else {
+            tally.lease_unused.add_many(permits);
         }
-        unused
+        permits
     }
 
     /// Ends the leases whose time is over.
@@ -350,21 +348,21 @@ impl LeasedKey {
         !state.is_asking && current.iter().chain(&state.next).all(is_idle)
     }
 
-    /// Gives up all leases, and returns them with what was not spent. A reply that is under way brings no lease,
-    /// and no reply does if this `is_removed` from the table.
-    pub(super) fn forget(&self, is_removed: bool) -> Vec<Arc<Grant>> {
+    /// Gives up all leases, and what a reply that is under way brings.
+    pub(super) fn forget(&self, reason: Reason) {
         let mut state = self.lock();
-        state.is_forgotten = state.is_asking;
-        state.is_removed |= is_removed;
-        let State { next, previous, .. } = &mut *state;
-        let others = previous.take().into_iter().chain(next.take());
-        self.current.swap(None).into_iter().chain(others).collect()
+        if state.is_asking || reason != Reason::Drain {
+            state.given_up = state.given_up.max(Some(reason));
+        }
+        let others = [self.current.swap(None), state.previous.take(), state.next.take()];
+        others.into_iter().flatten().for_each(|grant| self.give_up(&mut state, &grant, reason));
     }
 
     /// Ends a request that will have no outcome, because its runtime was shut down. Its callers are told so.
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
-        (state.is_asking, state.is_forgotten) = (false, false);
+        state.is_asking = false;
+        state.given_up.take_if(|it| *it == Reason::Drain);
         state.callers.clear();
     }
 

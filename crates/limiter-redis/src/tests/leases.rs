@@ -1,7 +1,8 @@
 //! What a process leases: for how long, by how few calls, and how its permits are counted.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use limiter_core::{Clock as _, Cost, Decision, LimiterFuture, Policy, Quota, Source};
 
 use super::{
@@ -128,6 +129,50 @@ fn each_permit_of_a_lease_is_counted_once() {
             let used = used(&store, &limiter);
             assert!((expected - 300..=expected).contains(&used), "{text}: {used} {counters:?}");
         }
+    }
+}
+
+/// Returns a limiter whose request for permits is under way after so many checks, and whose callers have left.
+fn asking(checks: usize) -> (Arc<Store>, RedisLimiter<Client>) {
+    let store = Store::new();
+    let limiter = leasing(&store, "360000/h by fixed-window");
+    for _ in 0..checks {
+        assert!(check(&store, &limiter).is_admitted());
+        store.pass(Duration::from_micros(500));
+    }
+    store.client.set_fate(|_| Fate::Late(ms(5)));
+    store.client.sent();
+    while store.client.sent().is_empty() {
+        drop(limiter.check(KEY).now_or_never());
+        store.run();
+    }
+    (store, limiter)
+}
+
+/// A reply that arrived after a drain was forfeited, so its permits were lost to all processes for a whole window.
+#[test]
+fn a_drain_gives_back_what_is_under_way() {
+    for (checks, leases) in [(7, 0), (400, 1)] {
+        let (store, limiter) = asking(checks);
+        let before = limiter.counters().leases;
+        drain(&store, &limiter);
+        store.client.set_fate(|_| Fate::Served);
+        let counters = limiter.counters();
+        assert_eq!(counters.leases, before + leases);
+        assert_eq!(used(&store, &limiter), counters.admitted, "{counters:?}");
+    }
+}
+
+/// The store has forgotten its charge, so it would be given back of what others were charged for since.
+#[test]
+fn nothing_is_given_back_of_what_is_under_way_at_a_reset() {
+    for checks in [7, 400] {
+        let (store, limiter) = asking(checks);
+        store.client.set_fate(|_| Fate::Served);
+        store.block_on(limiter.reset(KEY)).unwrap();
+        store.client.sent();
+        drain(&store, &limiter);
+        assert!(store.client.sent().is_empty());
     }
 }
 
