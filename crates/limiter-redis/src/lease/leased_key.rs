@@ -218,7 +218,7 @@ impl LeasedKey {
                 self.give_up(&mut state, &grant, reason);
             } else {
                 state.backoff = Some(Backoff::until(&decision, ask, &grant, now));
-                state.next = Some(grant);
+                self.follow(&mut state, grant);
             }
         }
         self.refuse(&mut state, ask, &decision, now);
@@ -270,9 +270,16 @@ impl LeasedKey {
         let current = self.current.load();
         let has_permits = |current: &Arc<Grant>| current.left() > 0 && !current.has_ended(now);
         if !is_followed && current.as_ref().is_some_and(has_permits) {
-            state.next = Some(grant);
+            self.follow(state, grant);
         } else {
             self.begin(state, Some(grant), now);
+        }
+    }
+
+    /// Makes a lease the next one. One that was to follow before has not ended, and goes back.
+    fn follow(&self, state: &mut State, grant: Arc<Grant>) {
+        if let Some(replaced) = state.next.replace(grant) {
+            self.close(state, &replaced, true);
         }
     }
 

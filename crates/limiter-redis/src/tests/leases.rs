@@ -176,6 +176,35 @@ fn nothing_is_given_back_of_what_is_under_way_at_a_reset() {
     }
 }
 
+/// A lease that was to follow was dropped when the next reply brought another one, and its permits were never given back.
+#[test]
+fn a_lease_that_follows_is_counted_if_another_one_replaces_it() {
+    for seed in [24, 29_u64] {
+        let store = Store::new();
+        let limiter = leasing(&store, "400000/s");
+        let mut state = seed;
+        let mut below = |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005);
+            state = state.wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound
+        };
+        for step in 0..60 {
+            store.client.set_fate(move |_| Fate::Late(ms(if step % 2 == 0 { 1 } else { 3 })));
+            for _ in 0..(20 + below(400)) {
+                let cost = [3, 5, 7][usize::try_from(below(3)).unwrap()];
+                drop(store.start(limiter.check_n(KEY, Cost::of(cost))));
+            }
+            store.pass(Duration::from_micros(500 + below(2_000)));
+            if below(3) == 0 {
+                store.pass(ms(4));
+            }
+        }
+        store.client.set_fate(|_| Fate::Served);
+        store.pass(ms(100));
+        drain(&store, &limiter);
+    }
+}
+
 #[test]
 fn a_limiter_that_is_dropped_gives_its_leases_back() {
     for text in [SLOW, WINDOW] {
