@@ -11,9 +11,16 @@ use crate::{
     client::faults::{CallError, Outcome},
 };
 
-/// Callers that wait, in the order in which they came.
+/// Callers that wait, in the order in which they came, and those that don't any more.
 #[derive(Default)]
-pub(super) struct Callers(Vec<Caller>);
+pub(super) struct Callers {
+    waiting: Vec<Caller>,
+    gone: Gone,
+}
+
+/// Callers with their answers, if they have not left. They are woken when this is sent, so not under a lock.
+#[derive(Default)]
+pub(super) struct Gone(Vec<(Caller, Option<Outcome<Answered>>)>);
 
 struct Caller {
     cost: Cost,
@@ -65,7 +72,7 @@ impl Callers {
     pub(super) fn add(&mut self, cost: Cost, since: Timestamp, operating: Operating) -> Awaited {
         let (send, answer) = oneshot::channel();
         let progress = Arc::<Progress>::default();
-        self.0.push(Caller {
+        self.waiting.push(Caller {
             cost,
             since,
             answer: send,
@@ -77,25 +84,27 @@ impl Callers {
 
     /// Notes that a call requests permits for all, and removes those that have left. Returns the smallest cost, and the sum of them.
     pub(super) fn are_asked_for(&mut self) -> (Option<Cost>, u64) {
-        self.0.retain(|it| !it.answer.is_closed() && it.progress.begins());
-        let costs = || self.0.iter().map(|caller| caller.cost);
+        let left = |it: &mut Caller| it.answer.is_closed() || !it.progress.begins();
+        self.gone.0.extend(self.waiting.extract_if(.., left).map(|it| (it, None)));
+        let costs = || self.waiting.iter().map(|caller| caller.cost);
         (costs().min(), costs().fold(0, |sum, cost| sum.saturating_add(cost.get())))
     }
 
     pub(super) const fn are_none(&self) -> bool {
-        self.0.is_empty()
+        self.waiting.is_empty()
     }
 
     /// Answers each caller for which `find` returns an answer, by its cost and the time since which it waits. Removes callers
     /// that have left.
     pub(super) fn answer(&mut self, mut find: impl FnMut(Cost, Timestamp) -> Option<Answered>) {
-        for caller in mem::take(&mut self.0) {
+        for caller in mem::take(&mut self.waiting) {
             if caller.answer.is_closed() {
+                self.gone.0.push((caller, None));
                 continue;
             }
             match find(caller.cost, caller.since) {
-                Some(answered) => drop(caller.answer.send(Ok(answered))),
-                None => self.0.push(caller),
+                Some(answered) => self.gone.0.push((caller, Some(Ok(answered)))),
+                None => self.waiting.push(caller),
             }
         }
     }
@@ -118,14 +127,29 @@ impl Callers {
 
     /// Answers all with an error.
     pub(super) fn fail(&mut self, error: &Arc<CallError>) {
-        for caller in mem::take(&mut self.0) {
-            drop(caller.answer.send(Err(Arc::clone(error))));
-        }
+        let failed = self.waiting.drain(..).map(|it| (it, Some(Err(Arc::clone(error)))));
+        self.gone.0.extend(failed);
     }
 
     /// Forgets all, who learn that the runtime was shut down.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.gone.0.extend(self.waiting.drain(..).map(|it| (it, None)));
+    }
+
+    /// Takes those that don't wait any more.
+    pub(super) fn take_gone(&mut self) -> Gone {
+        mem::take(&mut self.gone)
+    }
+}
+
+impl Gone {
+    /// Sends the answers.
+    pub(super) fn send(self) {
+        for (caller, answer) in self.0 {
+            if let Some(answer) = answer {
+                drop(caller.answer.send(answer));
+            }
+        }
     }
 }
 

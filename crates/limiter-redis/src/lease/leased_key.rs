@@ -157,10 +157,10 @@ impl LeasedKey {
 
     /// Returns what to ask for: what the present pace needs, and at least what callers wait for.
     pub(super) fn ask(&self, now: Timestamp) -> Ask {
-        let mut state = self.lock();
-        let left = self.current.load().as_ref().map_or(0, |grant| grant.left());
-        let pace = state.demand.asks(left, now);
-        let (least, needed) = state.callers.are_asked_for();
+        let (pace, (least, needed)) = self.change(|state| {
+            let left = self.current.load().as_ref().map_or(0, |grant| grant.left());
+            (state.demand.asks(left, now), state.callers.are_asked_for())
+        });
         Ask { cost: least.unwrap_or(Cost::ONE), wanted: pace.max(needed).max(1), at: now }
     }
 
@@ -172,58 +172,59 @@ impl LeasedKey {
         outcome: Outcome<CheckReply>,
         (now, jitter): (Timestamp, f64),
     ) -> bool {
-        let mut state = self.lock();
-        let given_up = state.given_up;
-        state.given_up.take_if(|it| *it == Reason::Drain);
-        let CheckReply { decision, charged, ahead } = match outcome {
-            Ok(reply) => reply,
-            Err(error) => {
-                state.is_asking = false;
-                state.demand.failed(now);
-                state.callers.fail(&error);
-                return false;
+        self.change(|state| {
+            let given_up = state.given_up;
+            state.given_up.take_if(|it| *it == Reason::Drain);
+            let CheckReply { decision, charged, ahead } = match outcome {
+                Ok(reply) => reply,
+                Err(error) => {
+                    state.is_asking = false;
+                    state.demand.failed(now);
+                    state.callers.fail(&error);
+                    return false;
+                }
+            };
+            state.demand.replied(now.saturating_since(ask.at), now);
+            let granted = charged.as_ref().map_or(0, |it| it.permits);
+            let is_short = granted < ask.wanted;
+            let after = || Backoff::after(&decision, ask, &self.terms, (now, jitter));
+            state.backoff = is_short.then(after).flatten();
+            match charged {
+                Some(charged) if granted > ask.cost.get() => {
+                    let grant = self.grant(charged, &decision, (ask.at, now));
+                    self.distribute(state, ask, &grant, now);
+                    match given_up {
+                        Some(reason) => self.give_up(state, &grant, reason),
+                        None => self.add(state, grant, ahead.is_some(), now),
+                    }
+                }
+                Some(charged) => {
+                    if is_short {
+                        state.demand.begins(granted, now);
+                    }
+                    let left = state.callers.give(ask, (decision, charged));
+                    // The caller for whom it was charged has left, or nobody waited.
+                    let left = left.filter(|_| given_up != Some(Reason::Reset));
+                    state.unspent.extend(left.map(|charged| {
+                        let permits = charged.permits;
+                        Unspent { charged, permits, is_lease: false }
+                    }));
+                }
+                None => {}
             }
-        };
-        state.demand.replied(now.saturating_since(ask.at), now);
-        let granted = charged.as_ref().map_or(0, |it| it.permits);
-        let is_short = granted < ask.wanted;
-        let after = || Backoff::after(&decision, ask, &self.terms, (now, jitter));
-        state.backoff = is_short.then(after).flatten();
-        match charged {
-            Some(charged) if granted > ask.cost.get() => {
+            if let Some(charged) = ahead {
                 let grant = self.grant(charged, &decision, (ask.at, now));
-                self.distribute(&mut state, ask, &grant, now);
-                match given_up {
-                    Some(reason) => self.give_up(&mut state, &grant, reason),
-                    None => self.add(&mut state, grant, ahead.is_some(), now),
+                if let Some(reason) = given_up {
+                    self.give_up(state, &grant, reason);
+                } else {
+                    state.backoff = Some(Backoff::until(&decision, ask, &grant, now));
+                    self.follow(state, grant);
                 }
             }
-            Some(charged) => {
-                if is_short {
-                    state.demand.begins(granted, now);
-                }
-                let left = state.callers.give(ask, (decision, charged));
-                // The caller for whom it was charged has left, or nobody waited.
-                let left = left.filter(|_| given_up != Some(Reason::Reset));
-                state.unspent.extend(left.map(|charged| {
-                    let permits = charged.permits;
-                    Unspent { charged, permits, is_lease: false }
-                }));
-            }
-            None => {}
-        }
-        if let Some(charged) = ahead {
-            let grant = self.grant(charged, &decision, (ask.at, now));
-            if let Some(reason) = given_up {
-                self.give_up(&mut state, &grant, reason);
-            } else {
-                state.backoff = Some(Backoff::until(&decision, ask, &grant, now));
-                self.follow(&mut state, grant);
-            }
-        }
-        self.refuse(&mut state, ask, &decision, now);
-        state.is_asking = !state.callers.are_none();
-        state.is_asking
+            self.refuse(state, ask, &decision, now);
+            state.is_asking = !state.callers.are_none();
+            state.is_asking
+        })
     }
 
     fn grant(
@@ -367,10 +368,21 @@ impl LeasedKey {
 
     /// Ends a request that will have no outcome, because its runtime was shut down. Its callers are told so.
     pub(super) fn abandon(&self) {
+        self.change(|state| {
+            state.is_asking = false;
+            state.given_up.take_if(|it| *it == Reason::Drain);
+            state.callers.clear();
+        });
+    }
+
+    /// Changes the state, and then answers callers without the lock: whoever is woken may check the key at once.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
-        state.is_asking = false;
-        state.given_up.take_if(|it| *it == Reason::Drain);
-        state.callers.clear();
+        let changed = change(&mut state);
+        let gone = state.callers.take_gone();
+        drop(state);
+        gone.send();
+        changed
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

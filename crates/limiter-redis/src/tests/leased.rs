@@ -1,6 +1,7 @@
 //! The conformance rows and the laws with leases on.
 
 mod receipts;
+mod wakers;
 
 use std::{iter, mem, slice, sync::Arc, time::Duration};
 
