@@ -106,6 +106,9 @@ impl<L: Limiter + 'static, M: Limiter + 'static> Fallback<L, M> {
 
     /// Sets how many processes share the store from now on, for all handles and siblings: as [`sharing`](Self::sharing)
     /// does. If a share can't be served, the previous one stays.
+    ///
+    /// A share is rounded down, so one of another number may have another [span](Policy::identities): while the store
+    /// fails, keys then begin fresh under it.
     pub fn set_processes(&self, processes: NonZeroU32) {
         self.pair.processes.store(processes.get(), Ordering::Relaxed);
     }

@@ -46,6 +46,8 @@ struct Inner {
     limits: Vec<Limit>,
     /// Of each limit, in their order.
     identities: Vec<String>,
+    /// Whether they were set, and are not those of the limits.
+    has_own_identity: bool,
     /// Of each limit, in their order.
     transitions: Vec<AnyTransition>,
 }
@@ -151,7 +153,11 @@ impl Policy {
             let (algorithm, quota) = quota(limit)?;
             limit.with_quota(algorithm, quota)
         });
-        Self::checked(self.name(), limits.collect::<Result<_, _>>()?)
+        let policy = Self::checked(self.name(), limits.collect::<Result<_, _>>()?)?;
+        Ok(match self.identities() {
+            [identity] if self.0.has_own_identity => policy.with_identity(identity),
+            _ => policy,
+        })
     }
 
     /// Returns the name.
@@ -242,11 +248,13 @@ impl Policy {
         Ok(Self::of(name, limits))
     }
 
-    /// Returns the policy, of one limit, with another identity, so that its states in memory are those of other spans.
+    /// Returns the policy, of one limit, with another identity, so that its states in memory are those of other spans. It
+    /// keeps the identity under other quotas, such as those of a share.
     /// The horizon has to be as long as the longest of these spans.
     pub(crate) fn with_identity(self, identity: &str) -> Self {
         let mut inner = Inner::clone(&self.0);
         inner.identities = vec![identity.to_owned()];
+        inner.has_own_identity = true;
         Self(Arc::new(inner))
     }
 
@@ -258,7 +266,8 @@ impl Policy {
         let of_one = limits.first().filter(|_| limits.len() == 1).map(Limit::name);
         let identities =
             limits.iter().map(|limit| identity(limit, of_one.unwrap_or(name))).collect();
-        Self(Arc::new(Inner { name: name.to_owned(), limits, identities, transitions }))
+        let name = name.to_owned();
+        Self(Arc::new(Inner { name, limits, identities, has_own_identity: false, transitions }))
     }
 }
 

@@ -164,7 +164,7 @@ impl Blocks {
         key: &Key<'_>,
         operation: impl FnOnce(Arc<States>, Key<'static>) -> F,
     ) -> LimiterFuture<T> {
-        let is_in_memory = self.0.block.preview(key, Cost::ONE).is_some();
+        let is_in_memory = self.0.block.store() == "memory";
         let operation = operation(Arc::clone(&self.0), key.clone().into_owned());
         if is_in_memory {
             LimiterFuture::polled(operation)

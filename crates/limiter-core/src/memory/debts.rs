@@ -72,9 +72,13 @@ impl<'a> Debts<'a> {
             };
         }
         self.are_charged = fit;
-        if fit && let Some(raced) = self.debts.iter().position(|it| !it.raise()) {
-            self.debts.iter().take(raced).for_each(Debt::lower);
-            return None;
+        if fit {
+            let raised = self.debts.iter().take_while(|it| it.raise()).count();
+            // Those that only ask are compared last: then all others are charged.
+            if raised < self.debts.len() || !self.debts.iter().all(Debt::is_as_read) {
+                self.debts.iter().take(raised).for_each(Debt::lower);
+                return None;
+            }
         }
         Some(self.debts.first().map_or(Timestamp::ZERO, |first| first.now))
     }
@@ -111,16 +115,67 @@ impl<'a> Debts<'a> {
 impl Debt<'_> {
     /// Charges the debt, and returns whether no other thread has changed it since it was read.
     fn raise(&self) -> bool {
-        self.after == self.before || self.slot.raise(self.before, self.after)
+        self.charge.is_none() || self.slot.raise(self.before, self.after)
+    }
+
+    /// Returns whether the debt, if nothing is charged, is still that which was read.
+    fn is_as_read(&self) -> bool {
+        self.charge.is_some() || self.slot.word() == Some(self.before)
     }
 
     /// Gives back what was just charged. A debt that has replaced an impossible one since counts for it.
     fn lower(&self) {
-        let now = ticks(self.now);
-        let charged = Tat(Some(self.after)).debt(now) - Tat(Some(self.before)).debt(now);
+        if self.charge.is_none() {
+            return;
+        }
+        let left = |now| Tat(Some(self.after)).debt(now) - Tat(Some(self.before)).debt(now);
         let Place { tables, hash, .. } = self.place;
         if let Some(Store::Words(words, _)) = self.place.store() {
-            words.lower(hash, charged, || tables.epoch() == self.epoch, self.now);
+            words.lower(hash, left, || tables.epoch() == self.epoch, || self.place.now());
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Debts;
+    use crate::{Cost, ManualClock, MemoryLimiter, Policy, Quota};
+
+    const SECOND: core::time::Duration = core::time::Duration::from_secs(1);
+
+    /// Returns a limiter of one permit a second with a key that has a slot and no debt, and its hash.
+    fn limiter(clock: &ManualClock) -> (MemoryLimiter<ManualClock>, u64) {
+        let policy = Policy::gcra("api", Quota::per_second(1));
+        let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
+        assert!(limiter.check("key").is_admitted());
+        clock.advance(100 * SECOND);
+        let hash = limiter.hasher.hash(&"key".into());
+        (limiter, hash)
+    }
+
+    #[test]
+    fn what_is_given_back_late_gives_no_permit_that_has_drained() {
+        let clock = ManualClock::new();
+        let (limiter, hash) = limiter(&clock);
+        let mut debts = Debts::default();
+        limiter.add_to(&mut debts, hash, Cost::ONE, Some(Cost::ONE)).unwrap();
+        debts.charge().unwrap();
+        clock.advance(100 * SECOND);
+        assert!(limiter.check("key").is_admitted());
+        debts.debts.iter().for_each(super::Debt::lower);
+        assert!(!limiter.check("key").is_admitted(), "two permits at one moment");
+    }
+
+    #[test]
+    fn a_list_is_decided_again_if_a_debt_changes_that_it_only_asks_about() {
+        let clock = ManualClock::new();
+        let ((asked, of_asked), (charged, of_charged)) = (limiter(&clock), limiter(&clock));
+        let mut debts = Debts::default();
+        asked.add_to(&mut debts, of_asked, Cost::ONE, None).unwrap();
+        charged.add_to(&mut debts, of_charged, Cost::ONE, Some(Cost::ONE)).unwrap();
+        assert!(asked.check("key").is_admitted());
+        assert_eq!(debts.charge(), None);
+        // Nothing was charged.
+        assert!(charged.check("key").is_admitted());
     }
 }

@@ -156,19 +156,21 @@ impl Words {
         Err(self.free_after(hash, ticks(now), begin_epoch))
     }
 
-    /// Lowers the debt of a key by ticks that were just charged, if they still count.
+    /// Lowers the debt of a key by what is left of a charge, if that still counts. The moment is read while the key is held:
+    /// what has drained meanwhile may have been charged again.
     pub(super) fn lower(
         &self,
         hash: u64,
-        ticks: u64,
+        left_of_charge: impl FnOnce(u64) -> u64,
         counts: impl FnOnce() -> bool,
-        now: Timestamp,
+        clock: impl FnOnce() -> Timestamp,
     ) {
         let _lock = self.lock(self.lock_of(hash));
         if let Some(held) = self.hold(hash)
             && counts()
         {
-            let word = held.found.1.wrapping_sub(ticks);
+            let now = clock();
+            let word = held.found.1.wrapping_sub(left_of_charge(ticks(now)));
             held.release(hash, &State::Gcra(Tat(Some(word))), now);
         }
     }
@@ -214,8 +216,8 @@ impl Words {
         &self.lines[second_index(hash, self.lines.len())]
     }
 
-    /// Returns the time until the first of a key's slots is free. Impossible debts, whose keys may never come back for it, are
-    /// shortened to the longest ones.
+    /// Returns the time until the first of a key's slots is free: at least a tick, because none was free a moment ago.
+    /// Impossible debts, whose keys may never come back for it, are shortened to the longest ones.
     #[inline(never)]
     fn free_after(&self, hash: u64, now: u64, begin_epoch: impl Fn()) -> Duration {
         let (mut first, reach) = (None, self.reach.load(Ordering::Relaxed));
@@ -234,7 +236,7 @@ impl Words {
             }
             first = Some(first.unwrap_or(reach).min(debt));
         }
-        time(first.unwrap_or(0))
+        time(first.unwrap_or(0).max(1))
     }
 }
 

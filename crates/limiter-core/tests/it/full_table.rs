@@ -161,3 +161,13 @@ fn no_key_gets_two_slots() {
         }
     }
 }
+
+#[test]
+fn a_list_of_more_new_keys_than_slots_is_refused() {
+    let limiter = MemoryLimiter::builder(Policy::parse("api", "1/h").unwrap());
+    let limiter = limiter.clock(ManualClock::new()).capacity(1).build().unwrap();
+    let demands: Vec<_> = (0..16_u64).map(|key| limiter.demand(key, Cost::ONE)).collect();
+    assert!(!MemoryLimiter::decide(&demands).is_admitted());
+    // None of them was charged.
+    assert!(limiter.check(0_u64).is_admitted());
+}

@@ -133,3 +133,18 @@ fn a_refusal_that_is_ready_stays_ready() {
     assert!(!decided.as_ready().unwrap().as_ref().unwrap().is_admitted());
     assert_eq!(check(&limiter, "bob").remaining(), 0, "not charged before");
 }
+
+#[test]
+fn a_block_that_doubles_holds_by_a_share() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let block = Block::after(1).lasting(MINUTE).doubling(4 * MINUTE);
+    for processes in [1, 2] {
+        let World { limiter, store, .. } = world("60/min", "60/min");
+        let limiter = limiter.sharing(super::among(processes)).unwrap();
+        let (blocks, key) = (Blocks::new(&limiter, &block).unwrap(), Key::from("mallory"));
+        store.set_failing(true);
+        let struck = block_on(blocks.strike(&key)).unwrap();
+        assert!(struck.is_some_and(|length| length >= MINUTE), "{processes}: {struck:?}");
+        assert_eq!(block_on(blocks.blocked_for(&key)).unwrap(), struck.unwrap());
+    }
+}
