@@ -144,6 +144,7 @@ mod tests {
     const SECOND: core::time::Duration = core::time::Duration::from_secs(1);
 
     /// Returns a limiter of one permit a second with a key that has a slot and no debt, and its hash.
+    #[expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
     fn limiter(clock: &ManualClock) -> (MemoryLimiter<ManualClock>, u64) {
         let policy = Policy::gcra("api", Quota::per_second(1));
         let limiter = MemoryLimiter::builder(policy).clock(clock.clone()).build().unwrap();
