@@ -5,16 +5,18 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
-use crate::{pace::Pace, spend::Spend, times::until};
+use crate::{
+    fields::{joined, texts},
+    pace::Pace,
+    spend::Spend,
+    times::until,
+};
 
 /// The most members of a field that are read.
 const MAX_MEMBERS: usize = 16;
-
-/// The most bytes of a field that are parsed. A longer one counts as absent.
-const MAX_BYTES: usize = 4_096;
 
 /// A limit in a window of at most this length is spent evenly in any case: resets have whole seconds,
 /// so a wait for each of them would waste a part of such a window, which may also be a sliding one.
@@ -22,14 +24,14 @@ const SHORT_WINDOW: Duration = Duration::from_secs(60);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Fields with one value each: a limit, what remains of it, and its reset. README.md says whose they are.
-const REQUESTS: [[&str; 3]; 6] = [
-    ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"],
-    ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset-after"],
-    ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"],
-    ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"],
-    ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"],
-    [
+/// Fields with one value each: a limit, what remains of it, and its reset, by the first of several fields
+/// that has one. README.md says whose they are.
+const REQUESTS: [&[&str]; 5] = [
+    &["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"],
+    &["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset-after", "x-ratelimit-reset"],
+    &["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"],
+    &["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"],
+    &[
         "anthropic-ratelimit-requests-limit",
         "anthropic-ratelimit-requests-remaining",
         "anthropic-ratelimit-requests-reset",
@@ -37,19 +39,19 @@ const REQUESTS: [[&str; 3]; 6] = [
 ];
 
 /// The same for what is not counted in requests. It only matters that nothing remains.
-const TOKENS: [[&str; 3]; 4] = [
-    ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"],
-    [
+const TOKENS: [&[&str]; 4] = [
+    &["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"],
+    &[
         "anthropic-ratelimit-tokens-limit",
         "anthropic-ratelimit-tokens-remaining",
         "anthropic-ratelimit-tokens-reset",
     ],
-    [
+    &[
         "anthropic-ratelimit-input-tokens-limit",
         "anthropic-ratelimit-input-tokens-remaining",
         "anthropic-ratelimit-input-tokens-reset",
     ],
-    [
+    &[
         "anthropic-ratelimit-output-tokens-limit",
         "anthropic-ratelimit-output-tokens-remaining",
         "anthropic-ratelimit-output-tokens-reset",
@@ -96,15 +98,21 @@ impl Announcement {
         let single = if members.is_none() { single(headers, now) } else { Vec::new() };
         let has_single_fields = !single.is_empty();
         for (name, state) in members.into_iter().flatten() {
-            if let Some(limit) = limits.entry(name).or_insert(Some(Limit::default())) {
-                (limit.remaining, limit.reset) = (state.remaining, state.reset);
-            }
+            limits.entry(name).or_default().add(&state);
         }
-        let mut limits: Vec<_> = limits.into_values().flatten().collect();
+        // A limit of requests in flight has neither a window nor a reset: it does not name a time to wait for.
+        let is_of_time = |it: &Limit| !it.is_other_unit || it.until_reset().is_some();
+        let mut limits: Vec<_> = limits.into_values().filter(is_of_time).collect();
+        let policies = limits.len();
         for state in single {
             // It is of the policy with as many permits, or else of none.
-            match limits.iter_mut().find(|limit| limit.quota == state.quota) {
-                Some(limit) => (limit.remaining, limit.reset) = (state.remaining, state.reset),
+            let is_of = |it: &&mut Limit| {
+                state.quota.is_some()
+                    && it.quota == state.quota
+                    && it.is_other_unit == state.is_other_unit
+            };
+            match limits.iter_mut().take(policies).find(is_of) {
+                Some(limit) => limit.add(&state),
                 None => limits.push(state),
             }
         }
@@ -142,9 +150,15 @@ impl Announcement {
 }
 
 impl Limit {
+    /// Sets what remains and the reset. Of several values, the slowest counts.
+    fn add(&mut self, state: &Self) {
+        self.remaining = self.remaining.into_iter().chain(state.remaining).min();
+        self.reset = self.reset.max(state.reset);
+    }
+
     fn pace(&self) -> Option<Pace> {
         let whole = match (self.quota, self.window) {
-            (Some(quota), Some(window)) => Pace::announced(quota, window, self.burst),
+            (Some(quota @ 1..), Some(window)) => Pace::announced(quota, window, self.burst),
             _ => None,
         };
         // Seconds are rounded up, so the real time may be nearly one less.
@@ -179,13 +193,13 @@ impl Limit {
     }
 }
 
-/// Returns the policies by name: `None` for those that count no requests, but bytes for instance.
-fn policies(headers: &HeaderMap) -> BTreeMap<String, Option<Limit>> {
+/// Returns the policies by name.
+fn policies(headers: &HeaderMap) -> BTreeMap<String, Limit> {
     let mut limits = BTreeMap::new();
     for item in list(headers, "ratelimit-policy").into_iter().flatten() {
         let integer = |name: &str| whole(item.params.get(name)?);
         let unit = item.params.get("qu").and_then(name);
-        let counts_requests = unit.is_none_or(|unit| unit == "requests");
+        let is_other_unit = unit.is_some_and(|unit| unit != "requests");
         let (name, quota) = match (name(&item.bare_item), whole(&item.bare_item)) {
             (Some(name), _) => (name, integer("q")),
             // As drafts 03 to 06 have it: the quota itself, which may be that of several windows.
@@ -194,13 +208,12 @@ fn policies(headers: &HeaderMap) -> BTreeMap<String, Option<Limit>> {
         };
         let burst = integer("limiter-burst").or(integer("burst"));
         let window = integer("w").map(Duration::from_secs);
-        let limit = Limit { quota, window, burst, ..Limit::default() };
-        limits.insert(name, counts_requests.then_some(limit));
+        limits.insert(name, Limit { quota, window, burst, is_other_unit, ..Limit::default() });
     }
     limits
 }
 
-/// Returns what remains, by the name of the policy.
+/// Returns what remains, by the name of the policy. A field without names counts as absent.
 fn members(headers: &HeaderMap) -> Option<Vec<(String, Limit)>> {
     let member = |item: Item| {
         let integer = |name: &str| whole(item.params.get(name)?);
@@ -209,7 +222,8 @@ fn members(headers: &HeaderMap) -> Option<Vec<(String, Limit)>> {
         let reset = integer("t").or_else(|| integer("w")).map(Duration::from_secs);
         Some((name(&item.bare_item)?, Limit { remaining, reset, ..Limit::default() }))
     };
-    Some(list(headers, "ratelimit")?.into_iter().filter_map(member).collect())
+    let members: Vec<_> = list(headers, "ratelimit")?.into_iter().filter_map(member).collect();
+    (!members.is_empty()).then_some(members)
 }
 
 fn list(headers: &HeaderMap, field: &str) -> Option<Vec<Item>> {
@@ -223,29 +237,31 @@ fn list(headers: &HeaderMap, field: &str) -> Option<Vec<Item>> {
 
 /// Returns the limits of the fields with one value each.
 fn single(headers: &HeaderMap, now: SystemTime) -> Vec<Limit> {
-    let field = |name: &str| headers.get(name)?.to_str().ok();
-    // Drafts 03 to 06 have lists of policies behind the limit.
     let first = |text: &str| text.split([',', ';', '.']).next()?.trim().parse::<u64>().ok();
+    // Drafts 03 to 06 have lists of policies behind the limit, one of which may be the limit itself with its window.
     let window = |text: &str| {
-        let parameters = text.split(',').next()?.split(';');
-        let seconds = parameters.filter_map(|it| it.trim().strip_prefix("w=")?.parse().ok()).next();
+        let same = text.split(',').filter(|it| first(it) == first(text));
+        let parameters = same.flat_map(|it| it.split(';'));
+        let seconds = parameters.filter_map(|it| it.trim().strip_prefix("w=")?.parse().ok()).max();
         seconds.map(Duration::from_secs)
     };
-    let limit = |[quota, remaining, reset]: &[&str; 3], is_other_unit| {
-        let (quota, remaining) = (field(quota), field(remaining));
-        remaining.or(quota).map(|_| Limit {
-            quota: quota.and_then(first),
-            window: quota.or(remaining).and_then(window),
-            remaining: remaining.and_then(first),
-            reset: field(reset).and_then(|text| {
-                until(text, now).or_else(|| until(text.split([',', ';']).next()?, now))
-            }),
+    let least = |name: &str| texts(headers, name).filter_map(first).min();
+    let longest_window = |name: &str| texts(headers, name).filter_map(window).max();
+    let time = |text: &str| until(text, now).or_else(|| until(text.split([',', ';']).next()?, now));
+    let limit = |names: &[&str], is_other_unit| {
+        let [quota, remaining, resets @ ..] = names else { return None };
+        let has = |name: &str| texts(headers, name).next().is_some();
+        (has(quota) || has(remaining)).then(|| Limit {
+            quota: least(quota),
+            window: longest_window(if has(quota) { quota } else { remaining }),
+            remaining: least(remaining),
+            reset: resets.iter().find_map(|name| texts(headers, name).filter_map(time).max()),
             is_other_unit,
             burst: None,
         })
     };
     // `used/size`.
-    let level = field(LEVEL).and_then(|text| {
+    let level = texts(headers, LEVEL).find_map(|text| {
         let (used, size) = text.split_once('/')?;
         let quota = first(size)?;
         let remaining = Some(quota.saturating_sub(first(used)?));
@@ -254,12 +270,6 @@ fn single(headers: &HeaderMap, now: SystemTime) -> Vec<Limit> {
     let requests = REQUESTS.iter().filter_map(|names| limit(names, false));
     let tokens = TOKENS.iter().filter_map(|names| limit(names, true));
     requests.chain(tokens).chain(level).collect()
-}
-
-fn joined(headers: &HeaderMap, field: &str) -> Option<Vec<u8>> {
-    let lines: Vec<_> = headers.get_all(field).iter().map(HeaderValue::as_bytes).collect();
-    let value = lines.join(&b", "[..]);
-    (!lines.is_empty() && value.len() <= MAX_BYTES).then_some(value)
 }
 
 fn name(item: &BareItem) -> Option<String> {
@@ -281,7 +291,7 @@ mod tests {
     #[test]
     fn the_readme_names_each_field() {
         let readme = include_str!("../README.md").to_lowercase();
-        for name in REQUESTS.as_flattened().iter().chain(TOKENS.as_flattened()).chain([&LEVEL]) {
+        for name in REQUESTS.iter().chain(&TOKENS).copied().flatten().chain([&LEVEL]) {
             assert!(readme.contains(&format!("`{name}`")), "{name} is not in README.md");
         }
     }

@@ -23,6 +23,7 @@ mod backoff;
 mod bucket;
 mod error;
 mod event;
+mod fields;
 mod host;
 mod hosts;
 mod in_flight;

@@ -33,7 +33,8 @@ impl Pace {
             Some(burst) => (permits, burst / 4),
             None => (permits - permits / RESERVE, permits / RESERVE),
         };
-        Self::new(permits, window, burst)
+        // A window of years is too long for a quota. One permit's part of it may not be.
+        Self::new(permits, window, burst).or_else(|| Self::rounded(permits, window, burst))
     }
 
     /// Returns the pace at which `permits` last for `time`.
@@ -44,17 +45,19 @@ impl Pace {
     }
 
     /// Returns the pace of `permits` in `time`, rounded down to two digits: so many in a second or in ten, or one in a time
-    /// that is rounded up.
+    /// that is rounded up, to at most [`Quota::MAX_WINDOW`].
     ///
     /// There are few such paces, so that processes which compute nearly the same one agree, and that
     /// small changes of a server's figures change nothing.
     fn rounded(permits: u64, time: Duration, burst: u64) -> Option<Self> {
         let whole = |number: u128| u64::try_from(number).ok();
         let (permits, nanos) = (u128::from(permits), time.as_nanos());
-        let interval = whole(nanos.div_ceil(permits.max(1)))?;
+        let longest = Quota::MAX_WINDOW;
+        let interval = whole(nanos.div_ceil(permits.max(1)).min(longest.as_nanos()))?;
         if interval > NANOS {
             let digit = second_digit(interval);
-            return Self::new(1, Duration::from_nanos(interval.div_ceil(digit) * digit), burst);
+            let interval = Duration::from_nanos(interval.div_ceil(digit) * digit);
+            return Self::new(1, interval.min(longest), burst);
         }
         let in_ten_seconds = whole(permits * 10 * u128::from(NANOS) / nanos.max(1))?;
         let digit = second_digit(in_ten_seconds);
@@ -67,7 +70,9 @@ impl Pace {
 
     fn new(permits: u64, window: Duration, burst: u64) -> Option<Self> {
         let quota = Quota::new(permits, window).ok()?;
-        Some(Self(quota.try_with_burst(burst.max(1)).ok()?))
+        // A large burst of a slow pace takes longer to recover than a quota allows.
+        let burst = quota.try_with_burst(burst.max(1)).or_else(|_| quota.try_with_burst(1));
+        Some(Self(burst.ok()?))
     }
 
     /// Returns this pace at a lower `rate`, with as much less of the burst.

@@ -7,6 +7,8 @@ use http::{
     header::{AGE, DATE, RETRY_AFTER},
 };
 
+use crate::fields::texts;
+
 /// A number from this on is Unix time in seconds: from September 2001 on. Below, it is a number of
 /// seconds from now, up to 31 years.
 const UNIX_SECONDS_FROM: u64 = 1_000_000_000;
@@ -26,16 +28,17 @@ pub(crate) fn server_time(headers: &HeaderMap) -> SystemTime {
 /// Returns the seconds of `Age`: for how long a response was in caches. As RFC 9111, section 5.1 has it, only the
 /// first of several values counts, and one that is not a number counts as absent.
 pub(crate) fn age(headers: &HeaderMap) -> u64 {
-    let first = || headers.get(AGE)?.to_str().ok()?.split(',').next();
-    first().and_then(|text| number(text.trim())).unwrap_or(0)
+    let first = texts(headers, AGE.as_str()).next().and_then(|text| text.split(',').next());
+    first.and_then(|text| number(text.trim())).unwrap_or(0)
 }
 
-/// Returns the time of `retry-after-ms` or else of `Retry-After`, unless that is over.
+/// Returns the time of `retry-after-ms` or else of `Retry-After`, unless that is over. Of several values, the longest
+/// counts.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let millis = || number(headers.get("retry-after-ms")?.to_str().ok()?.trim());
-    let other = || until(headers.get(RETRY_AFTER)?.to_str().ok()?, now);
-    let time = millis().map(Duration::from_millis).or_else(other)?;
-    (!time.is_zero()).then_some(time)
+    let millis = texts(headers, "retry-after-ms").filter_map(number).map(Duration::from_millis);
+    let other = texts(headers, RETRY_AFTER.as_str()).filter_map(|text| until(text, now));
+    let lasting = |time: Option<Duration>| time.filter(|time| !time.is_zero());
+    lasting(millis.max()).or_else(|| lasting(other.max()))
 }
 
 /// Returns the time from now until the one that a field names:

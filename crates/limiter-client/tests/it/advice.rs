@@ -24,6 +24,10 @@ async fn the_next_request_is_sent_when_the_response_says_so() {
         let fields = [("ratelimit-policy", first), ("ratelimit", second)];
         (200, fields.map(|(name, value)| (name, value.to_owned())).into(), seconds)
     };
+    let all = |status, fields: Fields<'static>, seconds: Range<f64>| {
+        (status, fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(), seconds)
+    };
+    let zeros = format!("{}30", "0".repeat(5_000));
     let rows: Vec<Row<'_>> = vec![
         retry_after(429, "7", 7.0..8.0),
         retry_after(503, "7", 7.0..8.0),
@@ -34,6 +38,8 @@ async fn the_next_request_is_sent_when_the_response_says_so() {
         retry_after(429, "-1", 0.0..3.0),
         retry_after(429, "1.5", 0.0..3.0),
         retry_after(429, "Fri, 31 Dec 1999 23:59:59 GMT", 0.0..3.0),
+        // Neither is a field of more than 4,096 bytes.
+        retry_after(429, &zeros, 0.0..3.0),
         // A redirect is not a refusal.
         retry_after(301, "100", 0.0..1.0),
         // The longest durations neither overflow nor panic.
@@ -56,13 +62,109 @@ async fn the_next_request_is_sent_when_the_response_says_so() {
             ],
             20.0..22.0,
         ),
+        // Nor does a list that names no limit.
+        all(
+            200,
+            &[("ratelimit", "100"), ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "30")],
+            30.0..32.0,
+        ),
+        // Of several values of a field, the slowest decides.
+        all(429, &[("retry-after", "1"), ("retry-after", "30")], 30.0..32.0),
+        all(429, &[("retry-after-ms", "0"), ("retry-after", "30")], 30.0..32.0),
+        all(429, &[("retry-after-ms", "500"), ("retry-after", "30")], 0.0..3.0),
+        all(200, &[("ratelimit", r#""a";r=0;t=30"#), ("ratelimit", r#""a";r=7;t=20"#)], 30.0..32.0),
+        all(
+            200,
+            &[
+                ("x-ratelimit-remaining", "9"),
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-reset", "30"),
+                ("x-ratelimit-reset", "20"),
+            ],
+            30.0..32.0,
+        ),
+        // A time until the reset is before the time of the reset.
+        all(
+            200,
+            &[
+                ("x-ratelimit-limit", "5"),
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-reset", "99"),
+                ("x-ratelimit-reset-after", "64.57"),
+            ],
+            65.0..67.0,
+        ),
+        all(
+            200,
+            &[
+                ("x-ratelimit-limit", "5"),
+                ("x-ratelimit-remaining", "0"),
+                ("x-ratelimit-reset-after", "64.57"),
+            ],
+            65.0..67.0,
+        ),
+        // The window of the limit is in the list behind it.
+        all(
+            429,
+            &[("ratelimit-limit", "100, 9;w=7200, 100;w=3600"), ("ratelimit-remaining", "0")],
+            3_600.0..3_602.0,
+        ),
+        // Two limits may be equal, or announce no quota.
+        all(
+            200,
+            &[
+                ("x-ratelimit-limit-requests", "1000"),
+                ("x-ratelimit-remaining-requests", "0"),
+                ("x-ratelimit-reset-requests", "6m0s"),
+                ("x-ratelimit-limit-tokens", "1000"),
+                ("x-ratelimit-remaining-tokens", "500"),
+                ("x-ratelimit-reset-tokens", "1s"),
+            ],
+            360.0..362.0,
+        ),
+        all(
+            200,
+            &[
+                ("x-ratelimit-remaining-requests", "0"),
+                ("x-ratelimit-reset-requests", "6m0s"),
+                ("x-ratelimit-remaining-tokens", "500"),
+                ("x-ratelimit-reset-tokens", "1s"),
+            ],
+            360.0..362.0,
+        ),
+        all(
+            200,
+            &[
+                ("anthropic-ratelimit-tokens-limit", "40000"),
+                ("anthropic-ratelimit-tokens-remaining", "0"),
+                ("anthropic-ratelimit-tokens-reset", "2026-01-31T12:01:00Z"),
+                ("anthropic-ratelimit-input-tokens-limit", "40000"),
+                ("anthropic-ratelimit-input-tokens-remaining", "20000"),
+                ("anthropic-ratelimit-input-tokens-reset", "2026-01-31T12:00:30Z"),
+                ("date", "Sat, 31 Jan 2026 12:00:00 GMT"),
+            ],
+            60.0..62.0,
+        ),
+        // Nothing remains of a limit in another unit.
+        all(
+            200,
+            &[
+                ("ratelimit-policy", r#""b";q=1000;w=60;qu="content-bytes""#),
+                ("ratelimit", r#""b";r=0;t=30"#),
+            ],
+            30.0..32.0,
+        ),
     ];
+    let mut wrong = Vec::new();
     for (status, fields, seconds) in rows {
         let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let layer = unlimited().within(Duration::MAX).longest_pause(Duration::MAX);
         let sent = second_after(&layer, response(status, &fields)).await.as_secs_f64();
-        assert!(seconds.contains(&sent), "{status} {fields:?}: {sent}, expected {seconds:?}");
+        if !seconds.contains(&sent) {
+            wrong.push(format!("{status} {fields:?}: {sent}, expected {seconds:?}"));
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,6 +174,22 @@ async fn a_hostile_pause_is_capped() {
         let sent = second_after(&layer, response(429, &[("retry-after", field)])).await;
         assert!(sent >= 20 * SECOND && sent < 21 * SECOND, "{field}: {sent:?}");
         sleep(20 * SECOND).await;
+    }
+}
+
+/// A pace that no quota can have is the slowest one.
+#[tokio::test(start_paused = true)]
+async fn a_hostile_pace_is_capped() {
+    let slowest: [Fields<'_>; 4] = [
+        &[("ratelimit-policy", r#""a";q=1;w=999999999999"#)],
+        &[("ratelimit-policy", r#""a";q=999;w=999999999999"#)],
+        &[("x-ratelimit-remaining", "1"), ("x-ratelimit-reset", "99999999999999999999")],
+        &[("x-ratelimit-remaining", "99999"), ("x-ratelimit-reset", "99999999999999999999")],
+    ];
+    for fields in slowest {
+        let layer = unlimited().within(Duration::MAX).spend(Spend::Evenly);
+        let sent = second_after(&layer, response(200, fields)).await;
+        assert!((7_200..7_202).contains(&sent.as_secs()), "{fields:?}: {sent:?}");
     }
 }
 
