@@ -32,7 +32,7 @@ use crate::{
 /// the pace changes, one permit is given back and asked for anew, and not one for each request that
 /// waits; and while the inner service is not ready, no permits pile up.
 pub(crate) struct Host {
-    name: Arc<str>,
+    pub(crate) name: Arc<str>,
     queue: Queue<()>,
     waiting: AtomicUsize,
     state: Mutex<State>,
@@ -177,13 +177,19 @@ impl Host {
         }
     }
 
-    /// Counts a request that is sent now, or returns `None` if none may be sent now.
-    pub(crate) fn try_send(&self, has_permit: bool, settings: &Settings) -> Option<Flight<'_>> {
+    /// Counts a request that is sent now, or returns `None` if none may be sent now. `has_waited` is whether time has passed
+    /// since its permit.
+    pub(crate) fn try_send(
+        &self,
+        has_permit: bool,
+        has_waited: bool,
+        settings: &Settings,
+    ) -> Option<Flight<'_>> {
         let (sent_at, mut state) = (Instant::now(), self.state());
         if state.hold(sent_at, has_permit, settings.longest_pause).is_some() {
             return None;
         }
-        state.sent(sent_at, has_permit);
+        state.sent(sent_at, has_permit && !has_waited);
         Some(Flight { host: self, sent_at, has_returned: false })
     }
 

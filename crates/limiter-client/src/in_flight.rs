@@ -10,19 +10,13 @@ use std::{
 
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
-use limiter_core::{Entry, Error, InFlight, InFlightPermit};
+use limiter_core::{Error, InFlight, InFlightPermit};
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, timeout};
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
-    error::{NotSent, ThrottleError},
-    event::EventKind,
-    hosts::Hosts,
-    layer::ThrottleLayer,
-    service::send,
-    settings::Settings,
+    error::ThrottleError, hosts::Hosts, layer::ThrottleLayer, service::send, settings::Settings,
 };
 
 /// A [`ThrottleLayer`] that also limits the requests in flight to each host: see [`ThrottleLayer::in_flight`].
@@ -43,7 +37,8 @@ pub struct InFlightThrottle<S> {
 
 impl ThrottleLayer {
     /// Returns a layer that sends at most `limit` requests to a host at once, each until the body of its response has ended or
-    /// was dropped, and no faster than this layer. A request waits for its place first, and then for its permit.
+    /// was dropped, and no faster than this layer. A request waits for its place first, and then for its permit, both in
+    /// the [`queue`](Self::queue) of its host.
     ///
     /// ```
     /// use limiter_client::{Policy, Quota, ThrottleLayer};
@@ -57,7 +52,9 @@ impl ThrottleLayer {
     ///
     /// [`ErrorKind::InvalidSetting`](limiter_core::ErrorKind::InvalidSetting) if the limit is zero.
     pub fn in_flight(self, limit: u32) -> Result<InFlightThrottleLayer, Error> {
-        let in_flight = InFlight::new(&self.settings.reporter.policy, limit)?;
+        // The queue of each host is the bound of its waiters.
+        let in_flight = InFlight::builder(&self.settings.reporter.policy, limit);
+        let in_flight = in_flight.max_waiting(usize::MAX).build()?;
         Ok(InFlightThrottleLayer { throttle: self, in_flight })
     }
 }
@@ -75,7 +72,7 @@ impl<S, B, R> Service<Request<B>> for InFlightThrottle<S>
 where
     S: Service<Request<B>, Response = Response<R>, Future: Send> + Clone + Send + 'static,
     B: Send + 'static,
-    R: Send + 'static,
+    R: Body + Send + 'static,
     S::Error: fmt::Display + Send,
 {
     type Response = Response<HeldBody<R>>;
@@ -87,28 +84,14 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Self { hosts, mut settings, in_flight, inner } = self.clone();
+        let Self { hosts, settings, in_flight, inner } = self.clone();
         Box::pin(async move {
-            let (head, body) = request.into_parts();
-            let name = settings.name_of(&head);
-            let request = Request::from_parts(head, body);
-            let mut permit = None;
-            if let Some(name) = name {
-                let start = Instant::now();
-                let entry = timeout(settings.within, in_flight.acquire(&*name, None)).await;
-                let waited = start.elapsed();
-                permit = entry.ok().and_then(Entry::into_permit);
-                if permit.is_none() {
-                    let cause = None;
-                    let error = NotSent::WaitTooLong { waited, retry_after: None, cause };
-                    settings.reporter.report(&name, EventKind::NotSent { waited, error: &error });
-                    return Err(error.into());
-                }
-                let left = settings.within.saturating_sub(waited);
-                Arc::make_mut(&mut settings).within = left;
-            }
-            let response = send(hosts, settings, inner, request).await?;
-            Ok(response.map(|inner| HeldBody { inner, permit }))
+            let (response, permit) =
+                send(hosts, settings, Some(&in_flight), inner, request).await?;
+            Ok(response.map(|inner| {
+                let permit = permit.filter(|_| !inner.is_end_stream());
+                HeldBody { inner, permit }
+            }))
         })
     }
 }
@@ -140,9 +123,9 @@ impl<B: Body> Body for HeldBody<B> {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let body = self.project();
-        let frame = body.inner.poll_frame(cx);
-        if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
+        let mut body = self.project();
+        let frame = body.inner.as_mut().poll_frame(cx);
+        if matches!(frame, Poll::Ready(None | Some(Err(_)))) || body.inner.is_end_stream() {
             *body.permit = None;
         }
         frame

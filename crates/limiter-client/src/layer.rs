@@ -177,8 +177,8 @@ impl ThrottleLayer {
         self.set(|settings| settings.reporter.observer = Some(Arc::new(observer)))
     }
 
-    /// Sets how long a request may wait, for a permit and for the inner service to be ready, at most
-    /// 366 days. The default is a minute.
+    /// Sets how long a request may wait, for a permit, for the inner service to be ready, and for a place
+    /// [in flight](Self::in_flight), at most 366 days. The default is a minute.
     ///
     /// A request whose host is paused for longer fails at once. One that waits behind others fails when
     /// its time is over.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use http::{Request, Response};
+use limiter_core::{Entry, InFlight, InFlightPermit};
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
@@ -54,7 +55,8 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (hosts, settings) = (Arc::clone(&self.hosts), Arc::clone(&self.settings));
-        Box::pin(send(hosts, settings, self.inner.clone(), request))
+        let inner = self.inner.clone();
+        Box::pin(async move { Ok(send(hosts, settings, None, inner, request).await?.0) })
     }
 }
 
@@ -65,12 +67,14 @@ impl<S> fmt::Debug for Throttle<S> {
     }
 }
 
+/// Returns the response, and the permit of a request in flight.
 pub(crate) async fn send<S, B, R>(
     hosts: Arc<Hosts>,
     settings: Arc<Settings>,
+    in_flight: Option<&InFlight>,
     inner: S,
     request: Request<B>,
-) -> Result<Response<R>, ThrottleError<S::Error>>
+) -> Result<(Response<R>, Option<InFlightPermit>), ThrottleError<S::Error>>
 where
     S: Service<Request<B>, Response = Response<R>, Error: fmt::Display> + Clone,
 {
@@ -78,8 +82,9 @@ where
     let (name, uri) = (settings.name_of(&head), head.uri.clone());
     let request = Request::from_parts(head, body);
     let Some(name) = name else {
-        let mut service = ready(inner).await.map_err(ThrottleError::Inner)?;
-        return service.call(request).await.map_err(ThrottleError::Inner);
+        let (mut service, _) = ready(inner).await.map_err(ThrottleError::Inner)?;
+        let response = service.call(request).await.map_err(ThrottleError::Inner)?;
+        return Ok((response, None));
     };
     let host = hosts.get(&name, || (settings.limiter)());
     let report = |kind: EventKind<'_>| settings.reporter.report(&name, kind);
@@ -89,7 +94,9 @@ where
         text
     };
     let start = Instant::now();
-    let (mut service, flight) = match wait(&settings, &host, inner, start + settings.within).await {
+    let deadline = start + settings.within;
+    let waited = wait(&settings, &host, in_flight, inner, deadline).await;
+    let (mut service, flight, permit) = match waited {
         Ok(ready) => ready,
         Err(error) => {
             let waited = start.elapsed();
@@ -122,21 +129,22 @@ where
             flight.give_up(None);
         }
     }
-    Ok(Response::from_parts(head, body))
+    Ok((Response::from_parts(head, body), permit))
 }
 
-/// Waits for the front of the queue, a permit and the inner service. Returns the service, for a request that has to be sent
-/// now: it was counted as sent.
+/// Waits for a place in flight, the front of the queue, a permit and the inner service. Returns the service, for a request
+/// that has to be sent now: it was counted as sent.
 async fn wait<'h, S, B>(
     settings: &Settings,
     host: &'h Host,
+    in_flight: Option<&InFlight>,
     inner: S,
     deadline: Instant,
-) -> Result<(S, Flight<'h>), ThrottleError<S::Error>>
+) -> Result<(S, Flight<'h>, Option<InFlightPermit>), ThrottleError<S::Error>>
 where
     S: Service<Request<B>> + Clone,
 {
-    let _place = host.enter(settings.queue).ok_or(NotSent::QueueFull)?;
+    let _queued = host.enter(settings.queue).ok_or(NotSent::QueueFull)?;
     let too_long = |retry_after: Option<Duration>| NotSent::WaitTooLong {
         waited: settings.within.saturating_sub(deadline.saturating_duration_since(Instant::now())),
         retry_after,
@@ -147,6 +155,13 @@ where
     if host.pause(settings) > Some(settings.within) {
         return Err(late().into());
     }
+    let mut place = None;
+    if let Some(in_flight) = in_flight {
+        let entry = timeout_at(deadline, in_flight.acquire(&*host.name, None)).await;
+        // It is refused before the deadline only if there is no room for another host.
+        let permit = entry.map_err(|_| late()).map(Entry::into_permit)?;
+        place = Some(permit.ok_or(NotSent::QueueFull)?);
+    }
     let _front = timeout_at(deadline, host.front()).await.map_err(|_| late())?;
     loop {
         let permit = timeout_at(deadline, host.permit(deadline, settings)).await;
@@ -155,20 +170,26 @@ where
             NoPermit::TooLate(retry_after) => too_long(retry_after),
         })?;
         let service = timeout_at(deadline, ready(inner.clone())).await.map_err(|_| late())?;
-        let service = service.map_err(ThrottleError::Inner)?;
+        let (service, has_waited) = service.map_err(ThrottleError::Inner)?;
         // A pause may have begun since. Nothing is awaited between this and the call.
-        if let Some(flight) = host.try_send(permit.is_some(), settings) {
+        if let Some(flight) = host.try_send(permit.is_some(), has_waited, settings) {
             permit.into_iter().for_each(Permit::commit);
-            return Ok((service, flight));
+            return Ok((service, flight, place));
         }
     }
 }
 
-/// Returns `service` once it is ready.
-async fn ready<S, B>(mut service: S) -> Result<S, S::Error>
+/// Returns `service` once it is ready, and whether it was not at first.
+async fn ready<S, B>(mut service: S) -> Result<(S, bool), S::Error>
 where
     S: Service<Request<B>>,
 {
-    poll_fn(|cx| service.poll_ready(cx)).await?;
-    Ok(service)
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        let poll = service.poll_ready(cx);
+        has_waited |= poll.is_pending();
+        poll
+    })
+    .await?;
+    Ok((service, has_waited))
 }

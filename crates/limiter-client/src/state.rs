@@ -24,8 +24,8 @@ pub(crate) struct State {
     /// On the same states, by the present pace.
     limiter: Arc<dyn WaitingLimiter>,
     pace: Pace,
-    /// Whether the limiter may not have counted all requests: one was sent without a permit, or the pace has changed. In
-    /// memory, a pace of another span has states of its own, and the limiter keeps its own pace if it could not take the
+    /// Whether the limiter may not have counted all requests when they were sent: one was sent without a permit or after it,
+    /// or the pace has changed. In memory, a pace of another span has states of its own, and the limiter keeps its own pace if it could not take the
     /// present one.
     has_uncounted: bool,
     /// What this process has sent, in permits of the present pace.
@@ -127,9 +127,9 @@ impl State {
         hold.and_then(|hold| hold.at_most(most))
     }
 
-    /// Counts a request that is sent now.
-    pub(crate) fn sent(&mut self, now: Instant, has_permit: bool) {
-        self.has_uncounted |= !has_permit;
+    /// Counts a request that is sent now. `is_counted` is whether the limiter has counted it now.
+    pub(crate) fn sent(&mut self, now: Instant, is_counted: bool) {
+        self.has_uncounted |= !is_counted;
         self.meter.count(now);
         self.sent_before += u64::from(!self.is_known);
         self.bucket.take(now, self.pace);

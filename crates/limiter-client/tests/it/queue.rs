@@ -146,7 +146,7 @@ async fn the_pace_is_kept_after_the_inner_service_was_not_ready() {
         drop(other);
     });
     let sent = log.since(start);
-    let fastest = sent.windows(2).map(|pair| pair[1] - pair[0]).skip(2).min().unwrap();
+    let fastest = sent.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap();
     assert!(fastest >= Duration::from_millis(99), "{sent:?}");
 }
 
