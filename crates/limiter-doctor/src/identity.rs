@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use limiter_core::Block;
+use limiter_core::{Block, Quota};
 
 /// A limit's states, as far as their name shows them. Quotas that share states have the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,11 @@ impl Identity {
             Some((limit, rest)) => (Some(limit.to_owned()), rest),
             None => (None, text),
         };
+        // Names are printable, so that a foreign one does not write to the operator's terminal.
+        if limit.as_ref().is_some_and(|name| !name.bytes().all(|byte| matches!(byte, b' '..=b'~')))
+        {
+            return None;
+        }
         let (rest, horizon) = match rest.split_once('+') {
             Some((rest, horizon)) => (rest, Some(time(horizon)?)),
             None => (rest, None),
@@ -109,17 +114,18 @@ impl Family {
     }
 }
 
-/// Returns a time such as `60s` or `333334ns`.
+/// Returns a time such as `60s` or `333334ns`, `None` if it is longer than a quota's can be.
 fn time(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit())?);
     let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
-    match unit {
-        "s" => Some(Duration::from_secs(number)),
-        "ms" => Some(Duration::from_millis(number)),
-        "us" => Some(Duration::from_micros(number)),
-        "ns" => Some(Duration::from_nanos(number)),
-        _ => None,
-    }
+    let time = match unit {
+        "s" => Duration::from_secs(number),
+        "ms" => Duration::from_millis(number),
+        "us" => Duration::from_micros(number),
+        "ns" => Duration::from_nanos(number),
+        _ => return None,
+    };
+    (time <= Quota::MAX_RECOVERY).then_some(time)
 }
 
 #[cfg(test)]
@@ -210,6 +216,9 @@ mod tests {
             "inflight",
             "gcra.60s/hour",
             "gcra.99999999999999999999s",
+            "gcra.18446744073709551615s",
+            "gcra.60s+158112001s",
+            "\u{1b}/gcra.60s",
             "login/gcra.block",
         ] {
             assert_eq!(Identity::parse(text), None, "{text}");

@@ -42,8 +42,8 @@ return found
 
 /// Why nothing may be found where a subject or a key is given as it was shown.
 pub(crate) const REPLACED: &str = "Nothing is stored. The argument contains U+FFFD or an escape such as \\xff, by which \
-                                   bytes are shown that are not UTF-8: give the bytes themselves, such as \
-                                   \"$(printf 'limiter:{b\\377}:api')\".\n";
+                                   control characters are shown, and bytes that are not UTF-8: give the bytes \
+                                   themselves, such as \"$(printf 'limiter:{b\\377}:api')\".\n";
 
 /// A stored key and its parts.
 pub(crate) struct Found {
@@ -59,7 +59,8 @@ pub(crate) struct Targets {
     pub(crate) searched: Vec<String>,
     /// A line on how the subject is read; empty if it is read as it is given.
     pub(crate) note: String,
-    /// Whether the argument contains U+FFFD or an escape, which are printed for bytes that are not UTF-8.
+    /// Whether the argument contains U+FFFD or an escape, which are printed for bytes that are not UTF-8 and for control
+    /// characters.
     pub(crate) may_be_replaced: bool,
 }
 
@@ -130,7 +131,7 @@ fn hash_of_stored(given: &[u8], server: &Server) -> Result<Vec<u8>, Failure> {
              \"limiter:{{salice}}:api\", or a subject and the --name of its policy"
         ));
     };
-    if parts.prefix != server.prefix {
+    if parts.prefix != words::text(server.prefix.as_bytes()) {
         let (prefix, found) = (&server.prefix, &parts.prefix);
         return usage(format!(
             "invalid key {shown:?}: its prefix is not {prefix:?}; use --prefix {found:?} if it is a limiter's"

@@ -8,10 +8,24 @@ pub(crate) fn permits(number: u64) -> String {
     format!("{number} permit{s}")
 }
 
-/// Returns bytes as text, in which those that are not UTF-8 are escaped, such as `\xff`.
+/// Returns bytes as text, in which those that are not UTF-8 are escaped, such as `\xff`, and control characters, such as
+/// `\x1b`, because clients choose subjects and a terminal would run them.
 pub(crate) fn text(bytes: &[u8]) -> String {
-    let chunks = bytes.utf8_chunks();
-    chunks.map(|chunk| format!("{}{}", chunk.valid(), chunk.invalid().escape_ascii())).collect()
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character.is_control() {
+                true => text += &hex_escaped(character.encode_utf8(&mut [0; 4]).as_bytes()),
+                false => text.push(character),
+            }
+        }
+        text += &hex_escaped(chunk.invalid());
+    }
+    text
+}
+
+fn hex_escaped(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
 }
 
 /// Returns a number of bytes in the unit that suits it, such as `1.35 GiB`.
@@ -57,6 +71,12 @@ pub(crate) fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_text_is_escaped() {
+        let bytes = b"\xc3\xa9\xff\x1b[2J\n\xc2\x9b\xc3";
+        assert_eq!(text(bytes), "\u{e9}\\xff\\x1b[2J\\x0a\\xc2\\x9b\\xc3");
+    }
 
     #[test]
     fn bytes_have_the_unit_that_suits_them() {

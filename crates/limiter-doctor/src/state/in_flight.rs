@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{in_words, number};
+use crate::words::text;
 
 /// What was read of a sorted set of permits. All times are microseconds of Unix time.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl InFlight {
     /// Returns what a set means at the server's time `now`.
     pub(crate) fn of(permits: &Permits, now: u64) -> Self {
         let deadlines: Option<Vec<_>> =
-            permits.first.iter().map(|(id, at)| Some((id, number(at)?))).collect();
+            permits.first.iter().map(|(id, at)| Some((text(id.as_bytes()), number(at)?))).collect();
         let (Some(deadlines), Some(latest)) = (deadlines, number(&permits.latest)) else {
             let lines = vec![count(permits.all, "member")];
             let (held, expires_in) = (0, Duration::ZERO);

@@ -209,3 +209,59 @@ async fn a_node_that_does_not_reply_is_named_and_the_others_are_read() {
     let printed = run(&["top", "--url", &url], &[], "");
     assert_eq!((printed.code, printed.out.as_str()), (3, ""), "{printed:?}");
 }
+
+/// Subjects are what clients send: they must not write to the operator's terminal, nor forge lines.
+#[tokio::test]
+async fn control_characters_of_a_subject_are_printed_escaped() {
+    const SUBJECT: &str = "a\u{1b}]0;owned\u{7}\u{9b}2J\nDeleted x";
+    let server = Server::start();
+    take(&limiter(&server, "login", "3/d").await, SUBJECT, 3).await;
+    let shown = r"limiter:{sa\x1b]0;owned\x07\xc2\x9b2J\x0aDeleted x}:login";
+    for command in ["top", "explain", "reset"] {
+        let target: &[_] = if command == "top" { &[] } else { &[SUBJECT, "--name", "login"] };
+        let printed = doctor(&server, &[&[command], target].concat());
+        printed.has(0, [shown, "!\u{1b}", "!\u{7}", "!\u{9b}"]);
+        let deleted = if command == "reset" { vec![shown.to_owned()] } else { vec![] };
+        assert_eq!(printed.deleted(), deleted, "{printed:?}");
+    }
+    for command in ["explain", "reset"] {
+        let printed = doctor(&server, &[command, shown]);
+        printed.has(1, ["give the bytes themselves", "!no permits are in use"]);
+    }
+}
+
+/// Other programs write fields and members, too.
+#[tokio::test]
+async fn control_characters_of_foreign_values_are_printed_escaped() {
+    let server = Server::start();
+    let (key, deadline) = ("limiter:{salice}:api", now(&server) + 1_000_000_000);
+    for name in ["\u{1b}[2J/gcra.86400s", "\u{1b}[2J/fixed-window.86400s"] {
+        let state =
+            if name.contains("fixed") { format!("{deadline} 1") } else { deadline.to_string() };
+        server.command(&["HSET", key, name, &state]).unwrap();
+    }
+    let set = format!("{key}:inflight");
+    server.command(&["ZADD", &set, &deadline.to_string(), "\u{1b}[2J"]).unwrap();
+    for arguments in [&["top"][..], &["explain", key], &["reset", key]] {
+        let printed = doctor(&server, arguments);
+        assert!(!printed.out.contains('\u{1b}'), "{printed:?}");
+    }
+}
+
+/// A limit has no such span, whose end is later than any time.
+#[tokio::test]
+async fn no_foreign_field_ends_the_command() {
+    let server = Server::start();
+    take(&limiter(&server, "api", "3/d").await, "alice", 3).await;
+    let time = "1700000000000000";
+    let (fixed, gcra) = ("fixed-window.18446744073709551615s", "gcra.18446744073709551615s");
+    let (state, leases) = (format!("{time} 1"), format!("{gcra}:leases"));
+    server
+        .command(&["HSET", "limiter:{sbob}:api", fixed, &state, gcra, time, &leases, time])
+        .unwrap();
+    doctor(&server, &["top"])
+        .has(0, ["{salice}", "Skipped 3 values that are written by no limiter"]);
+    doctor(&server, &["explain", "limiter:{sbob}:api"])
+        .has(1, ["No limit of this version has such a field"]);
+    doctor(&server, &["reset", "limiter:{sbob}:api"]).has(0, ["Deleted limiter:{sbob}:api\n"]);
+}
