@@ -57,7 +57,7 @@ pub(crate) struct Targets {
     pub(crate) keys: Vec<Found>,
     /// The keys of the hashes that were looked for, with which the others begin.
     pub(crate) searched: Vec<String>,
-    /// A line on how the subject is read; empty if it is read as it is given.
+    /// A line on how the subject is read; empty if it is read as it is given, or is a secret.
     pub(crate) note: String,
     /// Whether the argument contains U+FFFD or an escape, which are printed for bytes that are not UTF-8 and for control
     /// characters.
@@ -150,7 +150,7 @@ fn by_subject(
 ) -> Result<(Vec<Vec<u8>>, String), Failure> {
     if !target.secret && StoredKey::parse(&given).is_some() {
         let message = "it is a stored key, which has a name already; leave out --name";
-        return Err(invalid_subject(&given, message));
+        return Err(invalid_subject(&given, target, message));
     }
     if target.secret && !server.has_key_secret()? {
         let message = "the subject is a secret, whose key is a keyed digest: give the shared secret by \
@@ -221,13 +221,16 @@ fn has_escape(text: &str) -> bool {
     text.split("\\x").skip(1).any(|rest| rest.get(..2).is_some_and(is_hexadecimal))
 }
 
-fn invalid_subject(given: &[u8], message: &str) -> Failure {
-    Failure::Usage(format!("invalid subject {:?}: {message}", words::text(given)))
+fn invalid_subject(given: &[u8], target: &Target, message: &str) -> Failure {
+    Failure::Usage(match target.secret {
+        true => format!("invalid secret subject: {message}"),
+        false => format!("invalid subject {:?}: {message}", words::text(given)),
+    })
 }
 
-/// Returns the subjects that the argument may name, and a line on how it is read.
+/// Returns the subjects that the argument may name, and a line on how it is read; of a secret, none.
 fn subjects(given: Vec<u8>, target: &Target) -> Result<(Vec<Key<'static>>, String), Failure> {
-    let invalid = |what: &str| invalid_subject(&given, &format!("it is not {what}"));
+    let invalid = |what: &str| invalid_subject(&given, target, &format!("it is not {what}"));
     let text = || str::from_utf8(&given).map_err(|_| invalid("UTF-8; use --kind bytes"));
     let key: Key<'_> = match target.kind {
         Kind::Text => text()?.to_owned().into(),
@@ -240,7 +243,7 @@ fn subjects(given: Vec<u8>, target: &Target) -> Result<(Vec<Key<'static>>, Strin
         Kind::Address => {
             let Addresses { stored, note } = Addresses::parse(text()?).map_err(invalid)?;
             let keys = stored.into_iter().map(|address| secret(address.into(), target));
-            return Ok((keys.collect(), note));
+            return Ok((keys.collect(), if target.secret { String::new() } else { note }));
         }
     };
     Ok((vec![secret(key, target)], String::new()))

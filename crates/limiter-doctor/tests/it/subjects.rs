@@ -6,7 +6,7 @@ use std::{net::IpAddr, time::Duration};
 use limiter_core::{Block, Blocks, Key};
 use limiter_rig::server::{Cluster, Server};
 
-use crate::{TempFile, clustered, doctor, limiter, run, take};
+use crate::{SECRET, TempFile, clustered, doctor, limiter, run, take};
 
 #[cfg(unix)]
 #[tokio::test]
@@ -166,4 +166,25 @@ async fn a_subject_is_found_on_both_nodes_while_its_slot_is_moved() {
     assert_eq!(printed.deleted(), keys, "{printed:?}");
     moving.finish();
     assert_eq!(first.peek("alice").await.unwrap().remaining(), 3);
+}
+
+#[tokio::test]
+async fn a_secret_is_never_printed() {
+    let server = Server::start();
+    let url = server.url();
+    let variables = [("LIMITER_KEY_SECRET", SECRET)];
+    for (kind, secret, code) in [
+        ("integer", &b"sk-live-12345\n"[..], 2),
+        ("address", b"sk-live-12345\n", 2),
+        ("text", b"sk-live-12345\xff\n", 2),
+        ("address", b"2001:db8:1:2::5\n", 0),
+        ("address", b"2001:db8:1:2::5/64\n", 0),
+    ] {
+        let arguments =
+            ["--url", &url, "explain", "-", "--secret", "--kind", kind, "--name", "api"];
+        let printed = run(&arguments, &variables, secret);
+        let text = format!("{}{}", printed.out, printed.err);
+        assert!(!text.contains("sk-live") && !text.contains("2001:db8:1:2"), "{printed:?}");
+        assert_eq!(printed.code, code, "{printed:?}");
+    }
 }
