@@ -1,8 +1,9 @@
 //! The states of blocks, which are beside those of a limiter: where they are, and what they mean.
 
 use crate::{
+    identity::Family,
     state::{State, Used},
-    subject::StoredKey,
+    subject::{Content, StoredKey},
     words::time,
 };
 
@@ -23,6 +24,30 @@ impl BlockState {
             key.policy.strip_suffix(state.ending()).is_some_and(|policy| !policy.is_empty())
         };
         Self::ALL.into_iter().find(is_its)
+    }
+
+    /// Returns which state of a limiter's block has a key, from what follows that limiter's hash in it, and its content.
+    pub(crate) fn of_suffix(suffix: &[u8], content: &Content) -> Option<Self> {
+        let is_its = |state: &Self| match (suffix.strip_prefix(state.ending().as_bytes()), content)
+        {
+            (Some([b':', ..]), Content::Log(identity)) => {
+                *state == Self::Strikes
+                    && identity.family == Family::SlidingLog
+                    && identity.limit.is_none()
+            }
+            (Some([]), Content::Hash) => *state != Self::Strikes,
+            _ => false,
+        };
+        Self::ALL.into_iter().find(is_its)
+    }
+
+    /// Returns the Lua pattern of each field in a hash of the state.
+    pub(crate) const fn field_pattern(self) -> &'static str {
+        match self {
+            Self::Strikes => "",
+            Self::Levels => "^gcra%.%d+[mun]?s$",
+            Self::Block => "^gcra%.block$",
+        }
     }
 
     /// Returns what the state means for the subject, `None` if its own words say it.

@@ -30,7 +30,7 @@ pub(crate) async fn run(
     let Targets { keys, searched, note, may_be_replaced } =
         target::find(server, &connection, target, &limits).await?;
     let mut explained = Vec::new();
-    for Found { key, parts } in keys {
+    for Found { key, parts, .. } in keys {
         let (now, stored) = read_key(&connection, key.clone(), &parts).await?;
         // It may have expired since it was found.
         if stored.exists() {

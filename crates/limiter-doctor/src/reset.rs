@@ -7,6 +7,7 @@ use limiter_redis::{Connection, LEASES, ScriptCall, ScriptClient as _, ScriptRep
 use crate::{
     Failure, Outcome,
     arguments::{Server, Target},
+    block::BlockState,
     explain::lease_left,
     identity::{Family, Identity},
     limits::Limits,
@@ -17,11 +18,15 @@ use crate::{
     words,
 };
 
-/// Reads a key and deletes it. One call a key, because in a cluster one call of several fails while their slot is
-/// migrated.
+/// Reads a key, and deletes it. If a Lua pattern is given, it deletes only a hash whose fields all match. One call a key,
+/// because in a cluster one call of several fails while their slot is migrated.
 const RESET: &str = "
 local found = read(KEYS[1], '', '')
-return { time[1], time[2], found, redis.call('UNLINK', KEYS[1]) }
+local is_its = ARGV[1] == '' or found[1] == 'hash'
+for n = 1, found[1] == 'hash' and #found[3] or 0, 2 do
+  is_its = is_its and string.match(found[3][n], ARGV[1])
+end
+return { time[1], time[2], found, is_its and redis.call('UNLINK', KEYS[1]) or 0 }
 ";
 
 /// The longest lease of a window.
@@ -30,15 +35,26 @@ const LONGEST: Duration = Duration::from_secs(1);
 const IN_FLIGHT_GOES_ON: &str = "Requests in flight go on. Those that take longer than a third of their permits' expiry \
                                  count again, as far as there is room.\n";
 
+const UNKNOWN: &str = "no limiter of this version has such keys. To delete it, give this key.\n";
+
+const NOT_OF_BLOCK: &str = "its value is not the state of a block. To delete it, give this key.\n";
+
 pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Failure> {
     let connection = server.connect().await?;
     let Targets { keys, searched, note, may_be_replaced } =
         target::find(server, &connection, target, &Limits::default()).await?;
-    let (mut deleted, mut notes) = (String::new(), String::new());
-    for Found { key, parts } in keys {
+    let (mut deleted, mut left, mut notes) = (String::new(), String::new(), String::new());
+    for Found { key, parts, block, is_given } in keys {
         let shown = words::text(&key);
-        let (now, stored, is_deleted) = reset(&connection, key).await?;
+        if parts.content == Content::Unknown && !is_given {
+            left += &format!("Left {shown}: {UNKNOWN}");
+            continue;
+        }
+        let (now, stored, is_deleted) = reset(&connection, key, block).await?;
         if !is_deleted {
+            if stored.exists() {
+                left += &format!("Left {shown}: {NOT_OF_BLOCK}");
+            }
             continue;
         }
         deleted += &format!("Deleted {shown}\n");
@@ -53,6 +69,8 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
         deleted
             + "All permits of the subject are free. A process that has cached a denial refuses it for at most one \
                more second.\n"
+    } else if !left.is_empty() {
+        "Nothing was deleted.\n".to_owned()
     } else if may_be_replaced {
         REPLACED.to_owned()
     } else {
@@ -62,12 +80,17 @@ pub(crate) async fn run(server: &Server, target: &Target) -> Result<Outcome, Fai
             searched.join(" or ")
         )
     };
-    Ok(Outcome { text: note + &result + &notes, has_problem })
+    Ok(Outcome { text: note + &left + &result + &notes, has_problem })
 }
 
 /// Resets one key. Returns the server's time, what was stored, and whether it was deleted.
-async fn reset(connection: &Connection, key: Vec<u8>) -> Result<(u64, Stored, bool), Failure> {
-    let call = ScriptCall::new(&[READ, RESET].concat(), vec![key.into()]);
+async fn reset(
+    connection: &Connection,
+    key: Vec<u8>,
+    block: Option<BlockState>,
+) -> Result<(u64, Stored, bool), Failure> {
+    let mut call = ScriptCall::new(&[READ, RESET].concat(), vec![key.into()]);
+    call.arguments = vec![block.map_or("", BlockState::field_pattern).into()];
     let reply = connection.run(&call, WITHIN).await?;
     let read = || {
         let ScriptReply::Array(items) = &reply else { return None };

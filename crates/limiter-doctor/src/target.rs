@@ -49,6 +49,10 @@ pub(crate) const REPLACED: &str = "Nothing is stored. The argument contains U+FF
 pub(crate) struct Found {
     pub(crate) key: Vec<u8>,
     pub(crate) parts: StoredKey,
+    /// Which state of the policy's block it is, as far as its name shows it; `None` if it is the policy's own.
+    pub(crate) block: Option<BlockState>,
+    /// Whether the argument is this key.
+    pub(crate) is_given: bool,
 }
 
 /// The keys that the arguments mean.
@@ -78,6 +82,7 @@ pub(crate) async fn find(
         bytes => bytes.to_owned(),
     };
     let is_key = target.name.is_none();
+    let given_key = is_key.then(|| given.clone());
     let may_be_replaced = str::from_utf8(&given)
         .is_ok_and(|text| text.contains('\u{fffd}') || is_key && has_escape(text));
     let (hashes, note) = match &target.name {
@@ -92,13 +97,17 @@ pub(crate) async fn find(
         };
         for rest in rests {
             let key = [hash.as_slice(), &rest].concat();
-            if let Some(parts) = is_of_subject(&rest).then(|| StoredKey::parse(&key)).flatten() {
-                keys.push(Found { key, parts });
+            let Some(parts) = StoredKey::parse(&key) else { continue };
+            let block = BlockState::of_suffix(&rest, &parts.content);
+            // Otherwise it is of a policy whose name begins so.
+            if block.is_some() || matches!(rest.as_slice(), [] | [b':', ..]) {
+                let is_given = given_key.as_ref() == Some(&key);
+                keys.push(Found { key, parts, block, is_given });
             }
         }
     }
     // A block is lifted last.
-    keys.sort_by_key(|found| BlockState::of(&found.parts));
+    keys.sort_by_key(|found| found.block);
     let searched = hashes.iter().map(|hash| words::text(hash)).collect();
     Ok(Targets { keys, searched, note, may_be_replaced })
 }
@@ -111,14 +120,6 @@ fn keys_of_limits(hash: &[u8], limits: &Limits) -> Option<BTreeSet<Vec<u8>>> {
     let beside = logs.chain([IN_FLIGHT]).map(|beside| format!(":{beside}"));
     let blocks = [BlockState::Levels, BlockState::Block].map(|block| block.ending().to_owned());
     Some(beside.chain(blocks).chain([String::new()]).map(String::into_bytes).collect())
-}
-
-/// Returns whether a key is of the same policy as a hash, or of its block, from what follows in the key.
-fn is_of_subject(rest: &[u8]) -> bool {
-    let endings = BlockState::ALL.map(BlockState::ending);
-    let endings = [""].into_iter().chain(endings);
-    let mut behind = endings.filter_map(|ending| rest.strip_prefix(ending.as_bytes()));
-    behind.any(|behind| matches!(behind, [] | [b':', ..]))
 }
 
 /// Returns the key of the hash that a stored key is, or is beside of.

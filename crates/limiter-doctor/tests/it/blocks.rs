@@ -97,3 +97,34 @@ async fn a_reset_lifts_the_block() {
     let printed = doctor(&server, &["reset", "bob", "--name", "login"]);
     printed.begins(1, "No key begins with ");
 }
+
+/// The service has limits of these names, which are not states of a block of `login`.
+#[tokio::test]
+async fn a_reset_deletes_no_limit_whose_name_ends_so() {
+    let server = Server::start();
+    let mut others = Vec::new();
+    for (ending, limits) in [
+        ("block", "3/d"),
+        ("block", "3/d by sliding-log"),
+        ("levels", "3/d by fixed-window"),
+        ("levels", "short=3/d, long=30/10d"),
+        ("strikes", "3/d"),
+        ("strikes", "3/d by sub-windows 6 slots"),
+    ] {
+        let other = limiter(&server, &format!("login-{ending}"), limits).await;
+        take(&other, "alice", 3).await;
+        others.push(other);
+    }
+    take(&limiter(&server, "login", "3/d").await, "alice", 3).await;
+    let target = ["reset", "alice", "--name", "login"];
+    let printed = doctor(&server, &target);
+    assert_eq!(printed.deleted(), ["limiter:{salice}:login"], "{printed:?}");
+    for other in &others {
+        assert_eq!(other.peek("alice").await.unwrap().remaining(), 0, "{printed:?}");
+    }
+    let left = ["limiter:{salice}:login-levels", "limiter:{salice}:login-block"];
+    printed.has(0, left.map(|key| format!("Left {key}: ")).each_ref().map(String::as_str));
+    doctor(&server, &target).begins(1, "Left ");
+    let printed = doctor(&server, &["reset", left[1]]);
+    assert!(printed.deleted().contains(&left[1].to_owned()), "{printed:?}");
+}

@@ -213,3 +213,21 @@ async fn an_ipv6_client_is_found_by_its_address_or_its_network() {
         assert_eq!(limiter.peek(&limiter_key).await.unwrap().remaining(), 3, "{given}");
     }
 }
+
+#[tokio::test]
+async fn a_key_of_another_program_is_left_unless_it_is_given() {
+    let server = Server::start();
+    let (key, foreign) = ("limiter:{salice}:api", "limiter:{salice}:api:cart");
+    let api = limiter(&server, "api", "3/d").await;
+    server.command(&["SET", foreign, "precious"]).unwrap();
+    let left = "Left limiter:{salice}:api:cart: ";
+    for target in [&["alice", "--name", "api"][..], &[key]] {
+        take(&api, "alice", 3).await;
+        let printed = doctor(&server, &[&["reset"], target].concat());
+        assert_eq!((printed.code, printed.deleted()), (0, vec![key.to_owned()]), "{printed:?}");
+        assert!(printed.out.contains(left), "{printed:?}");
+    }
+    doctor(&server, &["reset", key]).begins(1, left);
+    let printed = doctor(&server, &["reset", foreign]);
+    assert_eq!(printed.deleted(), [foreign], "{printed:?}");
+}
