@@ -31,8 +31,8 @@ use crate::{
 /// # Horizon
 ///
 /// A limit's horizon is how far ahead it promises permits to `reserve`. The default is the time in
-/// which a full burst recovers, or the window, and at least one minute; a leaky queue's horizon is
-/// its depth. After a step back of the clock, or a corrupt value, a key waits at most for its
+/// which a full burst recovers, or the window, and at least one minute; strict sub-windows add a slot, and a leaky queue's
+/// horizon is its depth. After a step back of the clock, or a corrupt value, a key waits at most for its
 /// recovery and the horizon.
 ///
 /// Which algorithm to choose: see the [guide](crate::guide).

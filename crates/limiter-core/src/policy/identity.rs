@@ -61,9 +61,10 @@ impl Limit {
         }
     }
 
-    /// Returns the default horizon: the time in which a burst recovers, and at least the shortest one.
-    fn default_horizon(&self) -> Duration {
-        self.exactly(self.quota().burst()).max(Self::SHORTEST_DEFAULT_HORIZON)
+    /// Returns the default horizon: the span, and at least the shortest one. So limits with one text agree on which states are
+    /// possible.
+    pub(super) fn default_horizon(&self) -> Duration {
+        Duration::from_nanos(self.span()).max(Self::SHORTEST_DEFAULT_HORIZON)
     }
 
     /// Returns the time in which so many permits recover, rounded up once.

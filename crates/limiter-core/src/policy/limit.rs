@@ -67,6 +67,7 @@ impl Limit {
         match (self.own_horizon, self.algorithm) {
             (Some(horizon), _) => horizon,
             (None, Algorithm::LeakyQueue { depth }) => recovery(depth),
+            (None, Algorithm::SubWindows(_)) => self.default_horizon(),
             (None, _) => recovery(self.quota.burst()).max(Self::SHORTEST_DEFAULT_HORIZON),
         }
     }

@@ -274,3 +274,21 @@ fn steps_of_a_nanosecond_around_an_edge_give_nothing() {
         }
     }
 }
+
+/// Their default horizons were 70 s and 60 s, so a peek by one replaced a state that the other had left, and a reservation was
+/// forgotten.
+#[test]
+fn sub_windows_that_share_a_state_agree_on_which_are_possible() {
+    let (loose, clock) = limiter("7/70s by sub-windows 7 slots loose");
+    let strict = with(&loose, "test", "6/60s by sub-windows 6 slots");
+    assert_eq!(loose.policy().identities(), strict.policy().identities());
+    let other = loose.reserve("other", Cost::ONE, Duration::ZERO).into_receipt().unwrap();
+    assert!(loose.check_n("key", Cost::of(7)).is_admitted());
+    let reserved = loose.reserve("key", Cost::of(7), 70 * SECOND);
+    assert_eq!(reserved.delay(), Some(70 * SECOND));
+    strict.peek("key");
+    assert_eq!(loose.refund(other), 1);
+    clock.advance(80 * SECOND);
+    // All are reserved for 70 s.
+    assert_eq!(loose.check("key").retry_after(), Some(60 * SECOND));
+}

@@ -75,6 +75,8 @@ fn a_horizon_is_a_number_of_the_policy() {
         ("1/s burst 100", Duration::from_secs(100)),
         ("10/h by fixed-window", Duration::from_secs(3_600)),
         ("10/s by sliding-log", minute),
+        ("10/min by sub-windows 6 slots loose", minute),
+        ("10/min by sub-windows 6 slots", Duration::from_secs(70)),
         ("10/s by leaky-queue depth 5", Duration::from_millis(500)),
     ];
     for (text, horizon) in rows {
