@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 /// A key's entries. Fresh has none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Entries {
     /// By time, each later than the one before, none with a count of zero.
     pub(super) entries: VecDeque<Entry>,
@@ -40,6 +40,15 @@ impl Span {
     /// Returns when permits will not count any more that were taken at `at`.
     pub(super) const fn end_of(&self, at: u64) -> u64 {
         self.slot_of(at).saturating_add(self.length)
+    }
+}
+
+/// A clone has as much memory, so that in place of the original it merges no more entries.
+impl Clone for Entries {
+    fn clone(&self) -> Self {
+        let mut entries = VecDeque::with_capacity(self.allocated());
+        entries.extend(&self.entries);
+        Self { entries, total: self.total, room: self.room }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Barrier, thread, time::Duration};
 
-use limiter_core::{Clock, Cost, Timestamp};
+use limiter_core::{Clock, Cost, MemoryLimiter, Timestamp};
 
 use crate::{limiter_of, policy};
 
@@ -162,5 +162,27 @@ fn logs_that_grow_at_once_share_what_is_left() {
             grow("alice") + other.join().unwrap()
         });
         assert!(grown <= u64::from(LENGTH), "{grown} entries more, of {LENGTH} that were left");
+    }
+}
+
+/// The copy by which a list with a log twice restored it had memory for no further entry, so that entries were merged.
+#[test]
+fn a_list_with_one_log_twice_merges_no_entries_while_there_is_room() {
+    let second = Duration::from_secs(1);
+    for is_list in [false, true] {
+        let (limiter, clock) = limiter_of(policy("20/100s by sliding-log"), |builder| builder);
+        for _ in 0..15 {
+            assert!(limiter.check("key").is_admitted());
+            clock.advance(second);
+        }
+        if is_list {
+            let demands = [(); 2].map(|()| limiter.demand("key", Cost::ONE));
+            assert!(MemoryLimiter::decide(&demands).is_admitted());
+        } else {
+            assert!(limiter.check_n("key", Cost::of(2)).is_admitted());
+        }
+        // The oldest entry leaves alone.
+        let refusal = limiter.check_n("key", Cost::of(4));
+        assert_eq!(refusal.retry_after(), Some(85 * second), "as a list: {is_list}");
     }
 }
