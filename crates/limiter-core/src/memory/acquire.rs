@@ -19,6 +19,8 @@ pub(crate) struct Acquire<C: Clock> {
     cost: Cost,
     /// By [`Clock::now`].
     deadline: Option<Timestamp>,
+    /// Whether it is served when it is first polled or not at all. The clock may have moved on until then.
+    is_immediate: bool,
     /// `None` before it has joined the queue, and after it was served.
     ticket: Option<Ticket>,
 }
@@ -31,7 +33,8 @@ impl<C: Clock> Acquire<C> {
         within: Option<Duration>,
     ) -> Self {
         let deadline = within.map(|within| limiter.shared.clock.now().saturating_add(within));
-        Self { limiter, hash, cost, deadline, ticket: None }
+        let is_immediate = within.is_some_and(|within| within.is_zero());
+        Self { limiter, hash, cost, deadline, is_immediate, ticket: None }
     }
 }
 
@@ -44,14 +47,20 @@ impl<C: Clock> Wait for Acquire<C> {
     }
 
     fn poll(&mut self, waker: &Waker) -> ControlFlow<Reservation, Timestamp> {
-        let Self { limiter, hash, cost, deadline, ticket } = self;
+        let Self { limiter, hash, cost, deadline, is_immediate, ticket } = self;
         let status = limiter.with_queue(*hash, |queue| {
             let tables = limiter.tables();
             let status = match *ticket {
                 Some(ticket) => queue.poll(ticket, waker, tables),
                 None => {
-                    let may_wait = || limiter.shared.waiting.add();
-                    queue.join(&limiter.limits, *cost, *deadline, waker, tables, may_wait)
+                    let (limits, may_wait) = (&limiter.limits, || limiter.shared.waiting.add());
+                    let refusal = deadline
+                        .filter(|_| !*is_immediate)
+                        .and_then(|deadline| queue.refusal_after(deadline, limits, *cost, tables));
+                    match refusal {
+                        Some(refusal) => Status::Done(refusal),
+                        None => queue.join(limits, *cost, *deadline, waker, tables, may_wait),
+                    }
                 }
             };
             if ticket.is_some() && matches!(status, Status::Done(_)) {

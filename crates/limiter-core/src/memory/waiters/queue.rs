@@ -49,6 +49,9 @@ pub(crate) struct Queue {
     retired: Vec<Waker>,
 }
 
+/// The shortest wait of a refusal.
+const SHORTEST: Duration = Duration::from_nanos(1);
+
 /// Whether a waiter has been served.
 pub(crate) enum Status {
     Done(Outcome),
@@ -88,20 +91,24 @@ impl Queue {
             let ticket = *first.key();
             let waiter = first.get_mut();
             let Waiter { ref limits, cost, deadline, due, .. } = *waiter;
-            let outcome = if due <= now && due < Timestamp::MAX {
+            // By the clock, a moment in the past is the present: so the deadline is moved by as much.
+            let (since, due_at) = (now.saturating_since(due), present.by_the_clock(due));
+            let is_late = deadline.is_some_and(|deadline| deadline.saturating_add(since) < due_at);
+            let outcome = if is_late {
+                let wait = due.saturating_since(now).max(SHORTEST);
+                tables.refusal(limits, self.key, Some(wait))
+            } else if due <= now && due < Timestamp::MAX {
                 let outcome = tables.take(limits, self.key, Some(due), cost, Duration::ZERO);
                 if let Some(wait) = wait_of(&outcome) {
                     // Something was charged that was not foreseen.
                     if due < now {
                         self.restart(tables);
                     } else {
-                        waiter.due = now.saturating_add(wait.max(Duration::from_nanos(1)));
+                        waiter.due = now.saturating_add(wait.max(SHORTEST));
                     }
                     continue;
                 }
                 outcome
-            } else if deadline.is_some_and(|deadline| deadline < present.by_the_clock(due)) {
-                tables.refusal(limits, self.key, Some(due.saturating_since(now)))
             } else {
                 break;
             };
@@ -113,7 +120,8 @@ impl Queue {
                 }
                 self.place_first();
             } else {
-                self.removed(ticket, tables);
+                // A late one was refused when those before it were served, however long ago that is.
+                self.removed(ticket, if is_late { Timestamp::ZERO } else { now }, tables);
             }
             self.wake.push(waiter.waker);
             self.done.insert(ticket, outcome);
@@ -194,7 +202,7 @@ impl Queue {
         if let Some(waiter) = self.waiting.remove(&ticket) {
             self.asked -= u128::from(waiter.cost.get());
             self.retired.push(waiter.waker);
-            self.removed(ticket, tables);
+            self.removed(ticket, self.present.now, tables);
             self.settle(self.present, tables);
         }
     }
@@ -203,6 +211,23 @@ impl Queue {
     pub(crate) fn changed(&mut self, tables: &Tables) {
         self.restart(tables);
         self.settle(self.present, tables);
+    }
+
+    /// Returns the refusal of a new waiter whose deadline is past.
+    pub(crate) fn refusal_after(
+        &mut self,
+        deadline: Timestamp,
+        limits: &Limits,
+        cost: Cost,
+        tables: &Tables,
+    ) -> Option<Outcome> {
+        if self.present.monotonic <= deadline {
+            return None;
+        }
+        self.refusal(limits, cost, tables).or_else(|| {
+            let (wait, _) = tables.wait(limits, self.key, cost);
+            Some(tables.refusal(limits, self.key, wait.map(|wait| wait.max(SHORTEST))))
+        })
     }
 
     /// Returns the refusal of a request that would have to wait behind all waiters, if there are any.
@@ -241,11 +266,11 @@ impl Queue {
         Some(Outcome { now, ..tables.refusal(limits, key, wait) })
     }
 
-    /// Moves the waiters behind one that was removed and was not charged as foreseen.
-    fn removed(&mut self, ticket: Ticket, tables: &Tables) {
+    /// Moves the waiters behind one that was removed at a moment and was not charged as foreseen.
+    fn removed(&mut self, ticket: Ticket, at: Timestamp, tables: &Tables) {
         match &mut self.forecast {
             Some(forecast) if forecast.next <= ticket => {
-                forecast.last = forecast.last.max(self.present.now);
+                forecast.last = forecast.last.max(at);
                 self.place_first();
             }
             _ => self.restart(tables),

@@ -89,3 +89,35 @@ fn a_waiter_that_is_years_late_in_a_full_table_is_settled_at_once() {
         assert_eq!(crowd.admitted.len(), 1);
     }
 }
+
+/// The second was charged for 5 s, because the time had come before anyone saw that this is past its deadline.
+#[test]
+fn a_waiter_that_is_late_is_not_charged_for_a_moment_after_its_deadline() {
+    for seconds in [4, 5] {
+        let (limiter, clock) = keyed(evenly(1));
+        assert!(limiter.check("key").is_admitted());
+        let mut crowd = Crowd::new(&clock);
+        crowd.join(limiter.acquire("key", Cost::ONE, None));
+        crowd.join(limiter.acquire("key", Cost::ONE, Some(ms(seconds * 1_000))));
+        crowd.join(limiter.acquire("key", Cost::ONE, Some(ms(6_000))));
+        // The first one is due after 4 s, the second after 5 s, and the third behind those that are admitted.
+        assert_eq!(limiter.charge("key", cost(3)).permits(), 3);
+        clock.advance(ms(10_000));
+        crowd.settle();
+        assert_eq!(crowd.order(), if seconds == 5 { [0, 1, 2].as_slice() } else { &[0, 2] });
+    }
+}
+
+/// It was admitted if it fitted then.
+#[test]
+fn a_waiter_that_is_first_polled_after_its_deadline_is_refused() {
+    for (within, is_admitted) in [(9_999, false), (10_000, true), (0, true)] {
+        let (limiter, clock) = keyed(evenly(1));
+        let late = limiter.acquire("key", Cost::ONE, Some(ms(within)));
+        clock.advance(ms(10_000));
+        let mut crowd = Crowd::new(&clock);
+        crowd.join(late);
+        assert_eq!(crowd.admitted.len(), usize::from(is_admitted), "within {within} ms");
+        assert_eq!(limiter.check("key").is_admitted(), !is_admitted);
+    }
+}
