@@ -63,6 +63,11 @@ pub(crate) fn whole(value: u128) -> u64 {
 /// this one, so that no sum of a time, a window and a horizon overflows.
 pub(crate) const LAST: u64 = u64::MAX - (1 << 59);
 
+/// Returns a time as windows and logs read it.
+pub(crate) const fn read(at: Timestamp) -> Timestamp {
+    Timestamp::from_nanos(nanos(at))
+}
+
 pub(crate) const fn nanos(at: Timestamp) -> u64 {
     if at.as_nanos() < LAST { at.as_nanos() } else { LAST }
 }

@@ -20,6 +20,7 @@ use crate::{
     LimiterId, Timestamp,
     algorithms::{Full, KeyStates, LimitState, State},
     sync::MutexGuard,
+    ticks::read,
 };
 
 /// Runs an operation on the states of these places at present, or when a waiter was `due`. A key without a slot gets one if
@@ -50,7 +51,7 @@ pub(super) fn operate<R>(
                 let mut limit = [place.limit(0, at, None)];
                 let result = operation(&mut KeyStates::new(&mut [&mut *state], &mut limit));
                 table.settle(counted, state);
-                let end = now.saturating_add(place.transition.fresh_after(state, now));
+                let end = read(now).saturating_add(place.transition.fresh_after(state, now));
                 line.set_end(slot, end);
                 return result;
             }
@@ -274,7 +275,7 @@ impl<'a> Held<'a> {
                 }
             }
             Some(Store::Table(table)) => {
-                let own = lines_of(place, lines);
+                let (now, own) = (read(now), lines_of(place, lines));
                 for index in own {
                     if let Some((.., line)) = lines.get_mut(index)
                         && let Some(taken) = line.take_free(now)
@@ -309,7 +310,7 @@ impl<'a> Held<'a> {
         self.counted = table.entries(&self.state);
         place.advance(&mut self.state, at);
         let own = lines.iter_mut().filter(|(id, ..)| *id == place.tables.id);
-        table.make_spare(&self.state, own.map(|(.., line)| &mut **line), now);
+        table.make_spare(&self.state, own.map(|(.., line)| &mut **line), read(now));
         self.counted += table.reserve(&mut self.state);
     }
 
@@ -321,8 +322,9 @@ impl<'a> Held<'a> {
             (Slot::Word(word), _) => word.release(place.hash, state, now),
             (Slot::Line(index, taken), Some(Store::Table(table))) => {
                 table.settle(counted, state);
-                let end = now.saturating_add(place.transition.fresh_after(state, now));
-                let is_kept = is_known || end > now;
+                let fresh_after = place.transition.fresh_after(state, now);
+                let end = read(now).saturating_add(fresh_after);
+                let is_kept = is_known || !fresh_after.is_zero();
                 if let Some((.., line)) = lines.get_mut(index) {
                     line.put(taken, is_kept.then_some((place.hash, end)), state);
                     table.forget(state);

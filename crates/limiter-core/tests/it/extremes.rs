@@ -201,3 +201,24 @@ fn states_have_their_sizes() {
     assert_eq!(size_of::<Counts>(), 56);
     assert_eq!(size_of::<Entries>(), 48);
 }
+
+/// The end of a debt was the last moment, and therefore not after the present: no slot was kept.
+#[test]
+fn the_last_moments_of_a_clock_are_limited() {
+    for algorithm in Algorithm::one_of_each() {
+        for before in [0, 1, 1 << 58, 1 << 59, 1 << 60] {
+            let policy = Policy::new("test", algorithm, Quota::per_hour(1)).unwrap();
+            let clock = ManualClock::new();
+            clock.set(Timestamp::from_nanos(u64::MAX - before));
+            let limiter = MemoryLimiter::builder(policy).capacity(16).clock(clock).build().unwrap();
+            // More keys than a line has slots: a key that is peeked at takes none.
+            for key in 0..64_u64 {
+                assert!(limiter.peek(key).used() == 0, "{algorithm}, {before} ns before");
+            }
+            for key in 0..8_u64 {
+                assert!(limiter.check(key).is_admitted(), "{algorithm}, {before} ns before");
+                assert!(!limiter.check(key).is_admitted(), "{algorithm}, {before} ns before");
+            }
+        }
+    }
+}
