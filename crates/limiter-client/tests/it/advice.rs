@@ -32,7 +32,7 @@ async fn the_next_request_is_sent_when_the_response_says_so() {
         retry_after(429, "7", 7.0..8.0),
         retry_after(503, "7", 7.0..8.0),
         retry_after(429, &httpdate::fmt_http_date(date(30)), 20.0..31.1),
-        // What is no time causes no pause but that of a refusal.
+        // A value that is not a time pauses no longer than a refusal without one.
         retry_after(429, "", 0.0..3.0),
         retry_after(429, "soon", 0.0..3.0),
         retry_after(429, "-1", 0.0..3.0),
@@ -204,7 +204,7 @@ async fn a_response_with_an_age_sets_no_pause_and_no_pace() {
         (200, &[("ratelimit-policy", r#""api";q=1;w=30"#)]),
     ];
     let has_age = [&["1"][..], &["3600"], &["99999999999999999999"], &["10, 0"], &["10", "0"]];
-    // What is no number is no age.
+    // A value that is not a number is not an age.
     let none = [&[][..], &["0"], &["000"], &[""], &["-1"], &["1.5"], &["old"], &["0, 10"]];
     let ages = has_age.map(|age| (age, 0..1)).into_iter().chain(none.map(|age| (age, 26..40)));
     for (age, seconds) in ages {

@@ -36,7 +36,7 @@ pub(crate) struct RulePermit {
 struct Held {
     /// `None` once it was given back because it was held too long.
     permit: Option<InFlightPermit>,
-    /// Of those who wait for that.
+    /// The tasks that wait for that.
     wakers: Vec<Waker>,
 }
 
