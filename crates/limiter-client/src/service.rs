@@ -158,7 +158,7 @@ where
     let mut place = None;
     if let Some(in_flight) = in_flight {
         let entry = timeout_at(deadline, in_flight.acquire(&*host.name, None)).await;
-        // It is refused before the deadline only if there is no room for another host.
+        // A refusal before the deadline means that the table has no room for another host.
         let permit = entry.map_err(|_| late()).map(Entry::into_permit)?;
         place = Some(permit.ok_or(NotSent::QueueFull)?);
     }

@@ -25,8 +25,8 @@ pub(crate) struct State {
     limiter: Arc<dyn WaitingLimiter>,
     pace: Pace,
     /// Whether the limiter may not have counted all requests when they were sent: one was sent without a permit or after it,
-    /// or the pace has changed. In memory, a pace of another span has states of its own, and the limiter keeps its own pace if it could not take the
-    /// present one.
+    /// or the pace has changed. In memory, a pace of another span has states of its own, and the limiter keeps its own pace if
+    /// it could not take the present one.
     has_uncounted: bool,
     /// What this process has sent, in permits of the present pace.
     bucket: Bucket,

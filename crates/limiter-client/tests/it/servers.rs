@@ -18,8 +18,8 @@ struct Row {
     fields: Vec<(&'static str, &'static str)>,
 }
 
-/// Each begins with whose response it is, its status and the seconds. Where there is no reset, it is the window that
-/// counts, or the longest pause.
+/// The first line of each has what the response shows, its status, and the seconds until the next request. Without a reset,
+/// these are the window, or the longest pause.
 const ROWS: &str = r#"
 a fraction of none | 429 | 2
 retry-after: 2.0

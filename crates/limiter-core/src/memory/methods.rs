@@ -195,11 +195,12 @@ impl<C: Clock> MemoryLimiter<C> {
     /// Charges `cost` to `key` as soon as it fits, up to `within` from now if that is given.
     ///
     /// It is refused at once if it will not fit by then, if it never fits, if the policy is a leaky queue that is
-    /// full, or if too many calls [wait already](crate::Builder::max_waiting). It may wait beyond the policy's horizon. The place in the queue is taken when the future is first polled. If
-    /// that is later than `within`, it is refused, unless `within` is zero. A
-    /// future that is dropped gives its place back, and whatever was charged for it. With a [`SystemClock`](crate::SystemClock), poll it
-    /// within a tokio runtime; outside of one, tokio's timer panics. Like any `async` block, the future panics if it is
-    /// polled again after it was ready.
+    /// full, or if too many calls [wait already](crate::Builder::max_waiting). It may wait beyond the policy's horizon.
+    ///
+    /// The place in the queue is taken when the future is first polled. If that is later than `within`, it is refused, unless
+    /// `within` is zero. A future that is dropped gives its place back, and whatever was charged for it. With a
+    /// [`SystemClock`](crate::SystemClock), poll it within a tokio runtime; outside of one, tokio's timer panics. Like any
+    /// `async` block, the future panics if it is polled again after it was ready.
     ///
     /// ```
     /// use std::time::Duration;

@@ -58,7 +58,7 @@ fn a_log_at_the_budget_uses_all_of_it_and_allocates_no_more() {
     assert!((entries / 2 + 1_000..entries / 2 + 1_100).contains(&used), "{used}");
 }
 
-/// Permits that are reserved keep their moments also where there is no memory for another entry.
+/// A reservation keeps its moment, even if there is no memory for another entry.
 #[test]
 fn reserved_permits_are_not_merged() {
     let (limiter, _) =

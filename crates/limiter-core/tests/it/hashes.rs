@@ -84,8 +84,8 @@ fn shapes() -> Vec<Key<'static>> {
     shapes
 }
 
-/// 573 pairs of 123 keys had one hash. A hasher reads different bytes of them, too, so that none finds two keys alike that it
-/// could tell apart.
+/// 573 pairs of 123 keys had one hash. The bytes that a hasher reads of them differ as well, so no
+/// hasher can take two of them for one.
 #[test]
 fn keys_of_all_shapes_have_different_hashes() {
     for hasher in hashers() {
